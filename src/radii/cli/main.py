@@ -1,0 +1,58 @@
+"""The command line: one module per command; here they are gathered and mistakes become sentences."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from radii.cli import terminal
+from radii.errors import ContradictionError, InputError
+
+app = typer.Typer(
+    name="radii",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="How far can an input move before a classifier errs? proved ≤ true ≤ broken.",
+)
+
+
+@app.callback()
+def _main() -> None:
+    """Keeps `radii COMMAND` a group even while there is a single command."""
+
+
+def run() -> None:
+    """Entry point of ``radii``: exit 0 success, 1 a check failed, 2 bad input, 130 Ctrl-C."""
+    sys.exit(guarded(lambda: app(standalone_mode=False)))
+
+
+def guarded(command) -> int:  # type: ignore[no-untyped-def]
+    """Run a command; a user's mistake becomes one sentence on stderr and an exit code."""
+    try:
+        return int(command() or 0)
+    except (InputError, ContradictionError) as error:
+        terminal.complain(str(error))
+        return 2 if isinstance(error, InputError) else 1
+    except typer.Exit as leave:
+        return leave.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        terminal.complain("Interrupted. What was committed is kept; the same command continues.")
+        return 130
+    except BrokenPipeError:  # `radii … | head`
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        terminal.complain(f"{error.strerror or error}{where}. Nothing half-written was left behind.")
+        return 2
+    except Exception as error:
+        if type(error).__module__.startswith(("click", "typer")):  # a wrong flag or a missing argument
+            terminal.complain(getattr(error, "format_message", lambda: str(error))())
+            return 2
+        raise
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,114 @@
+"""What people see in a terminal: tables on stdout, progress and complaints on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from radii.errors import InputError
+
+Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
+
+errors = Console(stderr=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """One sentence on stderr."""
+    errors.print(f"[bold red]radii:[/] {escape(message)}", soft_wrap=True)
+
+
+def show(json_target: str | None = None) -> Console:
+    """Where tables go: stdout, unless stdout carries the JSON."""
+    return Console(stderr=json_target == "-", highlight=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A table whose first column reads left and whose others align right."""
+    made = Table(title=escape(title), title_justify="left", header_style="bold")
+    for number, column in enumerate(columns):
+        made.add_column(escape(column), justify="left" if number == 0 else "right")
+    for row in rows:
+        made.add_row(*(escape(str(cell)) for cell in row))
+    return made
+
+
+def write_json(result: Any, target: str | None) -> None:
+    """``result`` to a file, or to stdout for ``-``; written whole or not at all."""
+    if target is None:
+        return
+    text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        write_whole(Path(target), text.encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file by replace, so that a reader or a kill never meets half of it."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file to write.")
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_bytes(content)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+class RichTask:
+    """One bar."""
+
+    def __init__(self, bars: Progress, number: Any) -> None:
+        self._bars, self._number = bars, number
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """Move the bar and say ``note`` beside it."""
+        self._bars.update(self._number, advance=amount, note=escape(note))
+
+
+class RichDisplay:
+    """Progress bars on stderr; satisfies :class:`radii.progress.Display`."""
+
+    def __init__(self) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[unit]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("[dim]{task.fields[note]}"),
+            console=errors,
+            transient=True,
+        )
+        self._open = 0
+
+    @contextmanager
+    def task(self, what: str, total: float | None, unit: str) -> Iterator[RichTask]:
+        """A bar that goes when its work is done."""
+        if self._open == 0:
+            self._bars.start()
+        self._open += 1
+        number = self._bars.add_task(escape(what), total=total, unit=unit, note="")
+        try:
+            yield RichTask(self._bars, number)
+        finally:
+            self._bars.remove_task(number)
+            self._open -= 1
+            if self._open == 0:
+                self._bars.stop()

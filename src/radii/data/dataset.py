@@ -1,0 +1,167 @@
+"""Dataset: labelled inputs that do not change, and Data: a train and a test split of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii.errors import InputError
+from radii.randomness import numpy_stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Index = slice | Sequence[int] | NDArray[np.integer] | None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Inputs ``x``, labels ``y`` and class names.
+
+    ``x`` is [n, c, h, w] images, uint8 or float32 in [0, 1], or [n, d] float32
+    features. uint8 stays uint8 (and memory-mapped files stay on disk) until
+    :meth:`tensors` is asked for some rows. ``y`` is int64 in 0..len(classes)-1.
+    """
+
+    x: NDArray[np.generic]
+    y: NDArray[np.int64]
+    classes: tuple[str, ...]
+    name: str = "data"
+    known_digest: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_labelled(self.x, self.y, self.classes, self.name)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return tuple(self.x.shape[1:])
+
+    @property
+    def is_image(self) -> bool:
+        """Whether inputs are [c, h, w] images rather than [d] features."""
+        return self.x.ndim == 4
+
+    @cached_property
+    def box(self) -> tuple[float, float] | None:
+        """(0, 1) for images and for features within [0, 1]; None for other features."""
+        if self.is_image:
+            return (0.0, 1.0)
+        return (0.0, 1.0) if float(self.x.min()) >= 0 and float(self.x.max()) <= 1 else None
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over shape, type, inputs, labels and class names: equal content, equal digest."""
+        if self.known_digest is not None:
+            return self.known_digest
+        state = hashlib.sha256()
+        state.update(repr((self.x.shape, self.x.dtype.str, self.classes)).encode())
+        for start in range(0, len(self), 4096):
+            state.update(np.ascontiguousarray(self.x[start : start + 4096]).data)
+        state.update(np.ascontiguousarray(self.y).data)
+        return state.hexdigest()
+
+    def tensors(self, index: Index = None) -> tuple[Tensor, Tensor]:
+        """Inputs as float32 in [0, 1] and labels as int64, for the rows of ``index`` or all."""
+        import torch
+
+        rows = slice(None) if index is None else index
+        x = np.asarray(self.x[rows])
+        # uint8 / 255 in float32: the nearest float to each grey level, as every peer has it.
+        pixels = torch.from_numpy(np.array(x)).float()
+        if x.dtype == np.uint8:
+            pixels.div_(255)
+        return pixels, torch.from_numpy(np.array(self.y[rows]))
+
+    def take(self, index: Index, name: str | None = None) -> Dataset:
+        """The rows of ``index``, in that order."""
+        rows = slice(None) if index is None else index
+        return replace(self, x=self.x[rows], y=self.y[rows], name=name or self.name, known_digest=None)
+
+    def subset(self, n: int, seed: int = 0) -> Dataset:
+        """``n`` points, class-balanced and nested: subset(100) is contained in subset(200).
+
+        Each class is shuffled once; the classes are then dealt in turn, so the
+        subsets are prefixes of one permutation and scaling curves are paired.
+        """
+        if not 0 < n <= len(self):
+            raise InputError(f"A subset of {self.name} must have 1 to {len(self)} points, got {n} instead.")
+        return self.take(balanced_order(self.y, seed)[:n], f"{self.name}+subset:{n}")
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset's train and test split, with equal shapes and classes."""
+
+    train: Dataset
+    test: Dataset
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.train.shape != self.test.shape:
+            raise InputError(
+                f"Train and test inputs of {self.name} must have one shape, "
+                f"got {self.train.shape} and {self.test.shape} instead."
+            )
+        if self.train.classes != self.test.classes:
+            raise InputError(f"Train and test split of {self.name} must have the same classes.")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names."""
+        return self.train.classes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.train.shape
+
+
+def balanced_order(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A permutation of all points whose every prefix is as class-balanced as the data allows."""
+    rank = np.empty(len(y), np.int64)
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        rank[numpy_stream(seed, "subset", int(label)).permutation(members)] = np.arange(len(members))
+    return np.lexsort((y, rank))
+
+
+def check_labelled(x: NDArray[np.generic], y: NDArray[np.int64], classes: Sequence[str], name: str) -> None:
+    """Refuse anything that is not a labelled dataset, in one sentence.
+
+    A pass over float inputs looks for NaN and, for images, for values outside [0, 1].
+    """
+    if x.ndim not in (2, 4):
+        raise InputError(f"Inputs of {name} must be [n, c, h, w] images or [n, d] features, got shape {x.shape}.")
+    if len(x) == 0:
+        raise InputError(f"{name} is empty: at least one labelled point is needed.")
+    if len(x) != len(y):
+        raise InputError(f"{name} must have one label for every input, got {len(x)} inputs and {len(y)} labels.")
+    if y.ndim != 1 or y.dtype != np.int64:
+        raise InputError(f"Labels of {name} must be a vector of int64, got {y.dtype} of shape {y.shape} instead.")
+    if len(classes) < 2:
+        raise InputError(f"{name} must have at least two classes, got {len(classes)} instead.")
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= len(classes):
+        raise InputError(f"Labels of {name} must lie in 0..{len(classes) - 1}, got {low}..{high} instead.")
+    if x.dtype == np.uint8:
+        return
+    if x.dtype != np.float32:
+        raise InputError(f"Inputs of {name} must be uint8 or float32, got {x.dtype} instead.")
+    smallest, largest = float(x.min()), float(x.max())  # NaN propagates through both
+    if not np.isfinite([smallest, largest]).all():
+        raise InputError(f"Inputs of {name} must be finite numbers, got NaN or infinity in some of them.")
+    if x.ndim == 4 and (smallest < 0 or largest > 1):
+        raise InputError(
+            f"Images of {name} must lie in [0, 1], got [{smallest:.3g}, {largest:.3g}]. "
+            "Store raw pixels and put normalization inside the model: radii.Classifier(net, mean=…, std=…)."
+        )

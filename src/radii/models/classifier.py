@@ -1,0 +1,106 @@
+"""Classifier: any network with its preprocessing inside, so that a radius means pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from radii.errors import InputError
+from radii.threat import Box
+
+
+class Classifier(nn.Module):
+    """A network from pixels in [0, 1] to logits: ``net((x - mean) / std)``.
+
+    ``mean`` and ``std`` are per channel (or numbers). They are buffers, so they
+    are saved with the weights and follow the device.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        net: nn.Module,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+    ) -> None:
+        super().__init__()
+        self.net = net
+        self.register_buffer("mean", _per_channel(mean))
+        self.register_buffer("std", _per_channel(std))
+        if not bool((self.std > 0).all()):
+            raise InputError(f"std must be positive in every channel, got {std} instead.")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [n, classes] of pixels [n, c, h, w]."""
+        shape = (-1, *[1] * (x.dim() - 2))
+        return self.net((x - self.mean.view(shape)) / self.std.view(shape))
+
+
+def _per_channel(values: float | Sequence[float]) -> Tensor:
+    return torch.atleast_1d(torch.as_tensor(values, dtype=torch.float32))
+
+
+def check_inputs(x: Tensor, box: Box | None = (0.0, 1.0)) -> None:
+    """Refuse inputs that are not float pixels in ``box``: the commonest silent mistake."""
+    if not x.is_floating_point():
+        raise InputError(f"Inputs must be floating point pixels in [0, 1], got {x.dtype}; divide uint8 images by 255.")
+    if x.numel() == 0:
+        raise InputError("Inputs must have at least one row, got none.")
+    low, high = (float(value) for value in torch.aminmax(x.detach()))
+    if low != low or high != high:
+        raise InputError("Inputs must be finite numbers, got NaN.")
+    if box is not None and (low < box[0] or high > box[1]):
+        raise InputError(
+            f"Inputs must lie in [{box[0]:g}, {box[1]:g}], got [{low:.3g}, {high:.3g}]. "
+            "Put normalization inside the model: radii.Classifier(net, mean=…, std=…)."
+        )
+
+
+def check_labels(y: Tensor, logits: Tensor) -> None:
+    """Refuse labels that are not int64 class numbers of these logits."""
+    if logits.dim() != 2 or len(logits) != len(y):
+        raise InputError(f"The model must return logits [{len(y)}, classes], got shape {tuple(logits.shape)} instead.")
+    if y.dtype != torch.int64:
+        raise InputError(f"Labels must be int64 class numbers, got {y.dtype} instead.")
+    if len(y) and not (int(y.min()) >= 0 and int(y.max()) < logits.shape[1]):
+        raise InputError(
+            f"Labels must lie in 0..{logits.shape[1] - 1}, the model's classes, got {int(y.min())}..{int(y.max())}."
+        )
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in eval mode with parameters that need no gradients; left as it was found.
+
+    Every submodule's mode and every parameter's ``requires_grad`` and ``grad``
+    are put back, whatever happens inside.
+    """
+    modes = {module: module.training for module in model.modules()}
+    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    model.eval()
+    for parameter, _ in wanted:
+        parameter.requires_grad_(False)
+    try:
+        yield model
+    finally:
+        for module, training in modes.items():
+            module.training = training
+        for parameter, needed in wanted:
+            parameter.requires_grad_(needed)
+
+
+@torch.no_grad()
+def predict(model: nn.Module, x: Tensor, batch_size: int = 512) -> Tensor:
+    """Predicted classes [n] in eval mode; ties go to the lower class, NaN to class -1."""
+    with frozen(model):
+        return torch.cat([predicted_class(model(chunk)) for chunk in x.split(batch_size)])
+
+
+def predicted_class(logits: Tensor) -> Tensor:
+    """argmax of logits, and -1 where any logit is NaN: unknown is never a class."""
+    return torch.where(logits.isnan().any(1), -1, logits.argmax(1))

@@ -1,0 +1,60 @@
+"""Progress without a terminal: the library says how far it is, somebody else draws it.
+
+Library code writes::
+
+    with progress.task("attacking", total=len(x), unit="points") as task:
+        task.advance(32, note="12 left")
+
+Nothing is printed unless a display was installed with :func:`display`; the
+command line installs a rich bar on stderr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class Task(Protocol):
+    """One piece of work on display."""
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """``amount`` more of the total is done; ``note`` is what to say beside the bar."""
+
+
+class Display(Protocol):
+    """Something that can show tasks."""
+
+    def task(self, what: str, total: float | None, unit: str) -> AbstractContextManager[Task]:
+        """Show ``what`` until the context ends."""
+
+
+class _Silent:
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """Nobody is watching."""
+
+
+_display: ContextVar[Display | None] = ContextVar("radii_display", default=None)
+
+
+@contextmanager
+def display(shown_by: Display) -> Iterator[None]:
+    """Show the tasks of this context on ``shown_by``."""
+    token = _display.set(shown_by)
+    try:
+        yield
+    finally:
+        _display.reset(token)
+
+
+@contextmanager
+def task(what: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
+    """Announce a piece of work; yields the handle on which to report."""
+    shown_by = _display.get()
+    if shown_by is None:
+        yield _Silent()
+        return
+    with shown_by.task(what, total, unit) as shown:
+        yield shown

@@ -1,0 +1,77 @@
+"""Frozen, validated specs: what a computation means, as canonical JSON and a hash.
+
+Two specs that mean the same have the same hash, whatever wrote them:
+``lr=1`` and ``lr=1.0`` and ``np.float64(1)`` are one; defaults are written
+out; keys are sorted; NaN and infinities are refused. Devices, folders and
+evaluation batch sizes change no result and therefore are never fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from radii.errors import InputError
+
+HASH_LENGTH = 20
+
+
+class Spec(BaseModel):
+    """Base of every spec: immutable, no unknown fields, finite numbers only.
+
+    ``neutral`` lets a spec grow: a field added later names the value at which
+    it changes nothing, and is left out of the canonical form at that value, so
+    that the hashes of older runs stay what they were.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+    neutral: ClassVar[dict[str, Any]] = {}
+
+    def canonical(self) -> dict[str, Any]:
+        """The meaning of this spec as plain JSON data; specs within specs included."""
+        body: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if name in self.neutral and value == self.neutral[name]:
+                continue
+            body[name] = _plain(value)
+        return body
+
+    def canonical_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, no NaN."""
+        return json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def digest(self) -> str:
+        """The first 20 hexadecimal digits of the sha256 of the canonical JSON."""
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()[:HASH_LENGTH]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.canonical()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str):  # numpy and torch scalars
+        return value.item()
+    return value
+
+
+def explain(error: ValidationError, what: str) -> InputError:
+    """All faults of a spec in one message, each with what came and what was expected.
+
+    The longest line of a pydantic report is dropped in favour of
+    ``field: reason, got value``, one fault after another.
+    """
+    faults = []
+    for fault in error.errors(include_url=False):
+        where = ".".join(str(part) for part in fault["loc"]) or what
+        reason = fault["msg"].removeprefix("Value error, ")
+        came = "" if fault["type"] in {"missing", "value_error"} else f", got {fault['input']!r}"
+        faults.append(f"{where}: {reason}{came}")
+    return InputError(f"{what}: " + "; ".join(faults) + ".")

@@ -1,0 +1,26 @@
+"""What all tests share: the folder of real data where there is one, and small fixed inputs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REAL_DATA = Path(os.environ.get("RADII_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with MNIST, Fashion-MNIST and CIFAR-10 as parquet; without it the test skips."""
+    if not (REAL_DATA / "mnist").is_dir():
+        pytest.skip("real data is not on this machine; set RADII_DATA to a folder with mnist, fashion_mnist, cifar10")
+    return REAL_DATA
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test writes to the user's cache or run store, and none goes to the network."""
+    monkeypatch.setenv("RADII_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RADII_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -1,0 +1,53 @@
+"""Imports go one way: the tree of the design, enforced over the syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "radii"
+FLOOR = {
+    "errors": 0, "progress": 0, "spec": 1, "registry": 1, "randomness": 1, "threat": 2,
+    "data": 3, "geometry": 4, "models": 5, "attacks": 6, "certify": 6, "training": 7,
+    "metrics": 8, "theory": 9, "study": 9, "report": 10, "cli": 11,
+}  # fmt: skip
+ONLY_IN = {
+    "ray": "study/executors",
+    "pyarrow": "data/formats",
+    "altair": "report",
+    "vl_convert": "report",
+    "typer": "cli",
+    "rich": "cli",
+}
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} if node.module != "radii" else {f"radii.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    inside = path.relative_to(SOURCE).with_suffix("").as_posix()
+    room = inside.split("/")[0]
+    for name in imported(path):
+        top, _, rest = name.partition(".")
+        if top in ONLY_IN:
+            assert inside.startswith(ONLY_IN[top]), f"{inside} imports {top}, which belongs to {ONLY_IN[top]}"
+        if top == "radii":
+            other = rest.split(".")[0]
+            assert other in FLOOR, f"{inside} imports {name}: rooms name the module they use"
+            assert other == room or FLOOR[other] < FLOOR[room], f"{inside} imports upwards: {name}"
+
+
+def test_a_module_is_one_idea() -> None:
+    long = [str(path) for path in MODULES if len(path.read_text().splitlines()) > 400]
+    assert not long, f"modules above 400 lines: {long}"
