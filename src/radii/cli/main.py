@@ -49,7 +49,7 @@ def guarded(command) -> int:  # type: ignore[no-untyped-def]
         return 2
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")):  # a wrong flag or a missing argument
-            terminal.complain(getattr(error, "format_message", lambda: str(error))())
+            terminal.complain(error.format_message() if hasattr(error, "format_message") else str(error))
             return 2
         raise
 
