@@ -22,7 +22,7 @@ from radii.training.checkpoint import read
 from radii.training.loop import History, Recipe, accuracy_on, train
 from radii.training.objectives.natural import Natural
 from radii.training.preprocessing import statistics
-from radii.training.schedule import OneCycle
+from radii.training.schedule import Optimizer
 
 ARCHITECTURE = Architecture(
     name="lenet5", arguments={"widen": 0.125, "dropout": 0.3}, input_shape=(1, 8, 8), classes=tuple("012")
@@ -60,7 +60,7 @@ def test_it_learns() -> None:
 
 def test_it_is_the_loop_one_would_write() -> None:
     """Same batches, torch's own OneCycleLR and SGD: the same weights."""
-    recipe = Recipe(epochs=2, batch_size=50, schedule=OneCycle(peak=0.2, cycle_momentum=True), weight_decay=1e-3)
+    recipe = Recipe(epochs=2, batch_size=50, optimizer=Optimizer(lr=0.2, cycle_momentum=True, weight_decay=1e-3))
     ours, _ = fit(recipe)
     theirs = initialised(ARCHITECTURE, seed=7).train()
     optimizer = torch.optim.SGD(theirs.parameters(), lr=0.2, momentum=0.9, nesterov=True, weight_decay=1e-3)
@@ -127,8 +127,8 @@ def test_kill_dash_nine_then_the_same_bits(tmp_path: Path) -> None:
 
 def test_divergence_is_told_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    with pytest.raises(InputError, match=r"diverged: the loss is (nan|inf).*schedule.peak, now 1e"):
-        fit(Recipe(epochs=30, batch_size=20, schedule=OneCycle(peak=1e8)), path, seconds=0.0)
+    with pytest.raises(InputError, match=r"diverged: the loss is (nan|inf).*optimizer.lr, now 1e"):
+        fit(Recipe(epochs=30, batch_size=20, optimizer=Optimizer(lr=1e8)), path, seconds=0.0)
     assert read(path)[1]["done"] >= 1
 
 

@@ -28,17 +28,15 @@ from radii.randomness import stream_seed
 from radii.spec import Spec
 from radii.training import checkpoint as checkpoints
 from radii.training.objectives.objective import Loss, Moment, Objective
-from radii.training.schedule import OneCycle
+from radii.training.schedule import Optimizer
 
 
 class Recipe(Spec):
-    """How to train: length, batches, SGD with Nesterov momentum under OneCycle, augmentation."""
+    """How to train: length, batches, optimizer, augmentation."""
 
     epochs: int = Field(20, ge=1)
     batch_size: int = Field(256, ge=1)
-    schedule: OneCycle = OneCycle()
-    weight_decay: float = Field(0.0, ge=0)
-    clip_gradient: float = Field(0.0, ge=0, description="largest gradient norm, 0 for no limit")
+    optimizer: Optimizer = Optimizer()
     augmentation: Augmentation = Augmentation()
 
 
@@ -96,8 +94,9 @@ def train(
     """
     device = next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
+    settings = recipe.optimizer
     optimizer = torch.optim.SGD(
-        model.parameters(), lr=recipe.schedule.peak, momentum=0.9, nesterov=True, weight_decay=recipe.weight_decay
+        model.parameters(), lr=settings.lr, momentum=0.9, nesterov=True, weight_decay=settings.weight_decay
     )
     total = recipe.epochs * len(batches)
     done, history, tally, earlier = 0, [], _Tally(), 0.0
@@ -123,7 +122,7 @@ def train(
         for x, y in _remaining(batches, recipe.epochs, done):
             moment = Moment(done, total, seed)
             torch.manual_seed(stream_seed(seed, "forward", done))  # dropout draws from the global stream
-            loss = _descend(model, objective, optimizer, recipe, x.to(device), y.to(device), moment)
+            loss = _descend(model, objective, optimizer, settings, x.to(device), y.to(device), moment)
             tally.add(loss, y.to(device))
             done += 1
             if done % len(batches) == 0:
@@ -147,13 +146,13 @@ def _descend(
     model: nn.Module,
     objective: Objective,
     optimizer: torch.optim.Optimizer,
-    recipe: Recipe,
+    settings: Optimizer,
     x: Tensor,
     y: Tensor,
     moment: Moment,
 ) -> Loss:
     model.train()
-    rate, momentum = recipe.schedule.at(moment.number, moment.total)
+    rate, momentum = settings.at(moment.number, moment.total)
     for group in optimizer.param_groups:
         group["lr"], group["momentum"] = rate, momentum
         group["nesterov"] = momentum > 0  # Nesterov without momentum is plain SGD
@@ -161,12 +160,12 @@ def _descend(
     if not bool(torch.isfinite(loss.value)):
         raise InputError(
             f"Training diverged: the loss is {float(loss.value)} at step {moment.number} of {moment.total}. "
-            f"Lower schedule.peak, now {recipe.schedule.peak:g}, or set clip_gradient. The last checkpoint is kept."
+            f"Lower optimizer.lr, now {settings.lr:g}, or set optimizer.clip_gradient. The last checkpoint is kept."
         )
     optimizer.zero_grad(set_to_none=True)
     loss.value.backward()
-    if recipe.clip_gradient:
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_gradient)
+    if settings.clip_gradient:
+        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_gradient)
     optimizer.step()
     return loss
 
