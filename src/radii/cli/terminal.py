@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from radii import progress
 from radii.errors import InputError
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
@@ -68,6 +69,11 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def progress_shown() -> AbstractContextManager[None]:
+    """Show the library's progress as bars on stderr (plain silence where stderr is no terminal)."""
+    return progress.display(RichDisplay())
 
 
 class RichTask:
