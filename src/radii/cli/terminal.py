@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from radii import progress
-from radii.errors import InputError
+from radii.files import write_whole
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.")]
@@ -55,20 +55,6 @@ def write_json(result: Any, target: str | None) -> None:
         sys.stdout.write(text)
     else:
         write_whole(Path(target), text.encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file by replace, so that a reader or a kill never meets half of it."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file to write.")
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(content)
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def progress_shown() -> AbstractContextManager[None]:
