@@ -27,7 +27,7 @@ _HOMES = {
     "train": "radii.study.planning",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_HOMES)]
 
 if TYPE_CHECKING:
     from radii.certify.certificate import Certificate

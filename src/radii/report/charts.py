@@ -306,7 +306,7 @@ def _rules(rules: Sequence[Rule], side: str) -> list[alt.Chart]:
     layers = []
     for number, rule in enumerate(rules):
         base = _base([{"at": plain(rule.at), "label": rule.label}])
-        layers.append(base.mark_rule(strokeDash=[4, 3]).encode(**{side: f"at:Q"}))
+        layers.append(base.mark_rule(strokeDash=[4, 3]).encode(**{side: "at:Q"}))
         if side == "x":
             text = base.mark_text(align="left", baseline="top", dx=5, style="rule-label").encode(
                 x="at:Q", y=alt.value(2 + 16 * number), text="label:N"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +18,7 @@ from radii.spec import Spec
 
 
 class DataSpec(Spec):
-    """A dataset by what it contains: the digest of its base and the variants applied to it.
+    """A dataset by what it contains: the digests of its splits.
 
     ``source`` says where to find it and is not hashed: the same images under
     another path are the same data.
@@ -24,34 +27,29 @@ class DataSpec(Spec):
     unhashed: ClassVar[frozenset[str]] = frozenset({"source"})
 
     source: str
-    digest: str
-    variants: tuple[str, ...] = ()
+    train: str
+    test: str
 
     @classmethod
     def of(cls, name: str) -> DataSpec:
         """The spec of a dataset as the user names it: ``mnist+smooth:3``."""
-        base, variants = sources.parse(name)
-        return cls(source=base, digest=sources.digest(base), variants=variants)
-
-    @property
-    def name(self) -> str:
-        """The dataset in the user's grammar."""
-        return "+".join((self.source, *self.variants))
+        train, test = sources.digest(name)
+        return cls(source=name, train=train, test=test)
 
     def load(self) -> Data:
-        """The data, if it is still what the digest says."""
-        if sources.digest(self.source) != self.digest:
+        """The data, if it is still what the digests say."""
+        if sources.digest(self.source) != (self.train, self.test):
             raise InputError(f"The dataset {self.source} has changed since this run was planned; plan it again.")
-        return sources.load(self.name)
+        return sources.load(self.source)
 
 
 def keep(data: Data, folder: Path) -> DataSpec:
     """Write in-memory data where other processes can load it; the file is named by its content."""
-    digest = sources.combined_digest(data)
-    path = folder / f"{data.name.replace('/', '_')}-{digest[:12]}.npz"
+    content = hashlib.sha256(f"{data.train.digest} {data.test.digest}".encode()).hexdigest()[:12]
+    path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', data.name)}-{content}.npz"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".part.npz")
+        aside = path.with_suffix(f".{os.getpid()}.part.npz")
         np.savez(
             aside,
             x_train=data.train.x,
