@@ -93,6 +93,58 @@ def local(name: str) -> Path | None:
     return None
 
 
+@dataclass(frozen=True)
+class Listing:
+    """One line of ``radii datasets``: ``path`` is empty for what is not a file of this machine."""
+
+    name: str
+    contents: str
+    where: str
+    path: str
+    megabytes: float
+    decoded: bool
+
+
+def listing() -> list[Listing]:
+    """Every dataset that a name reaches: bundled, in ``$RADII_DATA``, fetched before, or on the hub.
+
+    Looks at files' names and sizes only.
+    """
+    digits = locate(BUNDLED)
+    lines = [Listing(BUNDLED, "1,797 digits, 8 x 8 grey, 10 classes", "scikit-learn", "", 0.1, _is_decoded(digits))]
+    for name, entry in hub.KNOWN.items():
+        path = local(name)
+        if path is None:
+            lines.append(Listing(name, entry.contents, f"hub: {entry.repository}", "", entry.megabytes, False))
+        else:
+            lines.append(_here(name, entry.contents, path))
+    listed = {Path(line.path) for line in lines if line.path}
+    for root in _roots():
+        for path in sorted(root.iterdir()) if root.is_dir() else []:
+            if path not in listed and not path.name.startswith(".") and _is_dataset(path):
+                lines.append(_here(path.stem, "your own", path))
+    return lines
+
+
+def _here(name: str, contents: str, path: Path) -> Listing:
+    found = _found(name, path)
+    size = sum(fact[1] for fact in found.identity["files"]) / 1e6
+    return Listing(name, contents, str(path.parent), str(path), size, _is_decoded(found))
+
+
+def _is_decoded(found: Found) -> bool:
+    return cache.read_meta(found.identity) is not None
+
+
+def _is_dataset(path: Path) -> bool:
+    return path.is_dir() or path.suffix in (".npz", ".parquet")
+
+
+def _roots() -> list[Path]:
+    given = os.environ.get("RADII_DATA")
+    return ([Path(given).expanduser()] if given else []) + [cache.folder() / "datasets"]
+
+
 def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of train and test where the source knows no split: a fifth of each class, at least one point, is test.
 
