@@ -27,7 +27,22 @@ _HOMES = {
     "train": "radii.study.planning",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = [
+    "Ball",
+    "Certificate",
+    "Classifier",
+    "ContradictionError",
+    "Data",
+    "Dataset",
+    "InputError",
+    "Store",
+    "__version__",
+    "assess",
+    "audit",
+    "evaluate",
+    "load",
+    "train",
+]
 
 if TYPE_CHECKING:
     from radii.certify.certificate import Certificate

@@ -40,7 +40,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     """A table whose first column reads left and whose others align right."""
     made = Table(title=escape(title), title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(escape(column), justify="left" if number == 0 else "right")
+        made.add_column(escape(column), justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         made.add_row(*(escape(str(cell)) for cell in row))
     return made

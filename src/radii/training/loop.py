@@ -159,7 +159,7 @@ def _descend(
     loss = objective.loss(model, x, y, moment)
     if not bool(torch.isfinite(loss.value)):
         raise InputError(
-            f"Training diverged: the loss is {float(loss.value)} at step {moment.number} of {moment.total}. "
+            f"Training diverged: the loss is {float(loss.value.detach())} at step {moment.number} of {moment.total}. "
             f"Lower optimizer.lr, now {settings.lr:g}, or set optimizer.clip_gradient. The last checkpoint is kept."
         )
     optimizer.zero_grad(set_to_none=True)
