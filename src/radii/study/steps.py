@@ -10,13 +10,24 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from pydantic import ValidationError
+import numpy as np
+import torch
+from pydantic import Field, ValidationError
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
+from radii.certify import margin
+from radii.certify.certificate import Certificate
+from radii.data.dataset import balanced_order
 from radii.errors import InputError, unknown_name
-from radii.models.bundle import Architecture, initialised, parameters, save_bundle
+from radii.geometry.audit import audit
+from radii.metrics.evaluation import evaluate
+from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
 from radii.spec import Spec, explain
 from radii.study.inputs import Component, DataSpec
+from radii.study.points import save_scores
 from radii.study.store import Workspace
+from radii.threat import Ball, Norm
 from radii.training.loop import Recipe, accuracy_on, train
 from radii.training.objectives import METHODS
 from radii.training.preprocessing import Preprocessing, statistics
@@ -96,7 +107,66 @@ class Train(Step):
         }
 
 
-STEPS: dict[str, type[Step]] = {step.kind: step for step in (Train,)}
+class Audit(Step):
+    """What the data itself allows: separation of the classes, label noise, the nearest-neighbor rule."""
+
+    kind: ClassVar[str] = "audit"
+
+    data: DataSpec
+    norm: Norm = "l2"
+    epsilon: float = Field(0.5, gt=0)
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Audit both splits; distances of all points go beside the figures."""
+        data = self.data.load()
+        found = audit(data, norm=self.norm, epsilon=self.epsilon)
+        arrays = {"train": torch.from_numpy(found.train.distance)}
+        if found.test is not None:
+            arrays["test"] = torch.from_numpy(found.test.distance)
+        save_file(arrays, work.folder / "distances.safetensors")
+        return found.summary()
+
+
+class Evaluate(Step):
+    """A trained classifier on test points: what is proved first, what breaks the rest after."""
+
+    kind: ClassVar[str] = "evaluate"
+
+    model: Train
+    data: DataSpec
+    ball: Ball
+    suite: str = "standard"
+    points: int = Field(1000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
+    seed: int = 0
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Certify, attack what is not proved, and save the table of points."""
+        data = self.data.load()
+        model, architecture = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        rows = np.sort(balanced_order(data.test.y, self.seed)[: self.points])
+        x, y = data.test.tensors(rows)
+        certificate, refusal = strongest_certificate(model, x)
+        ball = self.ball if architecture.box is not None else self.ball.model_copy(update={"box": None})
+        scores = evaluate(model, x, y, ball, suite=self.suite, certificate=certificate, seed=self.seed)
+        save_scores(scores, rows, work.folder / "points.safetensors")
+        return {
+            "test_accuracy": scores.clean.value,
+            "robust_accuracy_at_least": scores.robust.proved.value,
+            "robust_accuracy_at_most": scores.robust.unbroken.value,
+            "no_certificate_because": refusal,
+            **scores.summary(),
+        }
+
+
+def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
+    """The margin certificate where the network has a proved Lipschitz bound; else None and why."""
+    try:
+        return margin.certify(model, x), None
+    except InputError as refusal:
+        return None, str(refusal)
+
+
+STEPS: dict[str, type[Step]] = {step.kind: step for step in (Train, Audit, Evaluate)}
 
 
 def from_json(content: dict[str, Any]) -> Step:
