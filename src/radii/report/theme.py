@@ -70,17 +70,19 @@ class Theme:
                 "labelLimit": 320,
                 "orient": "top",
                 "direction": "horizontal",
-                "offset": 8,
+                "offset": 30,
                 "columnPadding": 18,
                 "symbolStrokeWidth": 2.5,
+                "layout": {"top": {"margin": 18, "bounds": "full"}},
             },
+            "mark": {"color": self.series[0]},
             "line": {"strokeWidth": 2.25},
             "rule": {"color": self.muted},
             "text": {"color": self.ink, "fontSize": 12},
             "style": {
-                "rule-label": {"fill": self.muted},
-                "cell-strong": {"fill": self.page},
-                "cell-pale": {"fill": self.ink},
+                "rule-label": {"color": self.muted},
+                "cell-strong": {"color": self.page},
+                "cell-pale": {"color": self.ink},
             },
         }
 
