@@ -242,3 +242,9 @@ def dozen_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with a dozen charts, hostile names among their series and classes."""
     report = Report("A dozen charts", (Section("All", every_chart("</script>" + INJECTED)),))
     return html.write(report, tmp_path_factory.mktemp("dozen") / "dozen.html")
+
+
+@pytest.fixture(scope="session")
+def every() -> tuple[Chart, ...]:
+    """Every chart function with every option."""
+    return every_chart()

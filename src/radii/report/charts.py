@@ -196,7 +196,7 @@ def pictures(rows: Sequence[Row], image: str, x: Field | str, y: Field | str, *,
     _once(values, ("x", "y"), "pictures")
     across, down = (distinct(row[side] for row in values) for side in "xy")
     above = alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False)
-    stamps = draw.base(values).mark_image(width=66, height=66)
+    stamps = draw.base(values).mark_image(width=66, height=66, smooth=False)
     drawn = stamps.encode(
         url="image:N",
         x=alt.X("x:N", sort=across, axis=above, title=x.heading),
