@@ -33,7 +33,7 @@ def marks(chart: Chart) -> list[str]:
 
 def test_curves_draw_band_line_and_rule() -> None:
     chart = curves(ROWS, "r", ACCURACY, "model", dash="kind", title="T", note="N", rules=[Rule(0.5, "ε")])
-    assert marks(chart) == ["area", "line", "point", "rule", "text"]
+    assert marks(chart) == ["area", "line", "point", "rule", "text", "text"]
     assert data_of(chart)[1] == {"x": 0.5, "y": 0.75, "low": 0.65, "high": 1.0, "series": "a", "dash": "proved"}
     assert chart.table.columns == ("r", "a, proved", "a, broken", "b, proved", "b, broken")
     assert chart.table.rows[1][1] == "75.0% [65.0, 100.0]"
@@ -75,7 +75,13 @@ def test_histogram_without_a_finite_value_is_refused() -> None:
 
 def test_bars_have_whiskers_and_levels() -> None:
     rows = [row for row in ROWS if row["r"] == 0.5 and row["kind"] == "proved"]
-    assert marks(bars(rows, "model", ACCURACY, title="T", rules=[Rule(0.9, "goal")])) == ["bar", "rule", "rule", "text"]
+    assert marks(bars(rows, "model", ACCURACY, title="T", rules=[Rule(0.9, "goal")])) == [
+        "bar",
+        "rule",
+        "rule",
+        "text",
+        "text",
+    ]
     grouped = bars(ROWS[:6:3] + ROWS[6::3], "model", ACCURACY, "kind", title="T")
     assert grouped.table.columns == ("model", "proved", "broken")
 

@@ -55,7 +55,7 @@ def still(chart: Chart, dark: bool = False, titled: bool = True, width: int = WI
     spec["config"] = {**look.config(), "background": look.page}
     spec["padding"] = 16
     if titled:
-        spec["title"] = {"text": textwrap.wrap(chart.title, 76), "subtitle": textwrap.wrap(chart.note, 100)}
+        spec["title"] = {"text": textwrap.wrap(chart.title, 80), "subtitle": textwrap.wrap(chart.note, 100)}
     return spec
 
 

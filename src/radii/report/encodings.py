@@ -125,16 +125,19 @@ def tips(values: Values, fields: Mapping[str, Field | None]) -> list[alt.Tooltip
 
 
 def rule_layers(rules: Sequence[Rule], side: Side) -> list[alt.Chart]:
-    """Dashed lines; labels step down one line each, so that near neighbors do not overprint."""
-    layers = []
+    """Dashed lines, then their labels on a halo of the page's color; labels step down one line each."""
+    lines, labels = [], []
     for number, rule in enumerate(rules):
         data = base([{"at": plain(rule.at), "label": rule.label}])
-        at = {"x": alt.X("at:Q")} if side == "x" else {"y": alt.Y("at:Q")}
-        layers.append(data.mark_rule(strokeDash=[4, 3]).encode(**at))
         if side == "x":
-            text = data.mark_text(align="left", baseline="top", dx=5, style="rule-label")
-            layers.append(text.encode(y=alt.value(2 + 16 * number), text="label:N", **at))
+            at: dict[str, Any] = {"x": alt.X("at:Q")}
+            spot = {**at, "y": alt.value(2 + 16 * number)}
+            place: dict[str, Any] = {"align": "left", "baseline": "top", "dx": 5}
         else:
-            text = data.mark_text(align="left", baseline="bottom", dy=-4, style="rule-label")
-            layers.append(text.encode(x=alt.value(4), text="label:N", **at))
-    return layers
+            at = {"y": alt.Y("at:Q")}
+            spot = {**at, "x": alt.value(4)}
+            place = {"align": "left", "baseline": "bottom", "dy": -4}
+        lines.append(data.mark_rule(strokeDash=[4, 3]).encode(**at))
+        looks = ("rule-halo", "rule-label") if rule.label else ()
+        labels += [data.mark_text(style=look, **place).encode(text="label:N", **spot) for look in looks]
+    return lines + labels

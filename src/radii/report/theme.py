@@ -80,6 +80,7 @@ class Theme:
             "rule": {"color": self.muted},
             "text": {"color": self.ink, "fontSize": 12},
             "style": {
+                "rule-halo": {"color": self.page, "stroke": self.page, "strokeWidth": 4, "strokeJoin": "round"},
                 "rule-label": {"color": self.muted},
                 "cell-strong": {"color": self.page},
                 "cell-pale": {"color": self.ink},
