@@ -9,7 +9,6 @@ batch, on its device.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,10 +19,10 @@ from torch.nn import functional as F
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.randomness import stream
+from radii.spec import Spec
 
 
-@dataclass(frozen=True)
-class Augmentation:
+class Augmentation(Spec):
     """Random changes of training images that keep their class.
 
     ``crop``: pad by so many pixels (mirror border) and cut out the old size at
