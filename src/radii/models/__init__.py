@@ -8,6 +8,7 @@ MODELS = Registry(
         "simple-convnet": "radii.models.simple_convnet:SimpleConvNet",
         "lenet5": "radii.models.lenet:LeNet5",
         "lipschitz-convnet": "radii.models.lipschitz_convnet:LipschitzConvNet",
+        "lipschitz-mlp": "radii.models.lipschitz_mlp:LipschitzMLP",
     },
     positional=("input_shape", "classes"),
 )
