@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import lsq_linear, minimize
 from scipy.special import logsumexp
 
 from radii.data.synthetic import Labels, Points
@@ -81,10 +81,14 @@ def log_loss(network: Network, x: Points, y: Labels) -> tuple[float, Vector]:
     return total, -network.weighted_gradient(x, weights, hidden, active)
 
 
-def train(network: Network, x: Points, y: Labels, loss: float = 1e-30, limit: int = 5000) -> tuple[Network, float]:
+def train(
+    network: Network, x: Points, y: Labels, loss: float = 1e-30, stride: float = 0.02, limit: int = 20_000
+) -> tuple[Network, float]:
     """Gradient descent with Armijo steps on log L until L ≤ ``loss``; returns the network and log L.
 
-    Steps grow by 1.2 and are halved until they bring a tenth of what the slope promises.
+    Steps grow by 1.2 and are halved until they bring a tenth of what the slope
+    promises; none moves θ by more than ``stride`` of its length, which keeps
+    the path close to the flow.
     """
     d, theta, step = x.shape[1], network.flatten(), 0.01
     value, gradient = log_loss(network, x, y)
@@ -92,7 +96,7 @@ def train(network: Network, x: Points, y: Labels, loss: float = 1e-30, limit: in
         if value <= math.log(loss):
             break
         slope = float(gradient @ gradient)
-        step *= 1.2
+        step = min(1.2 * step, stride * float(np.linalg.norm(theta)) / math.sqrt(slope))
         while True:
             moved = theta - step * gradient
             reached, downhill = log_loss(Network.unflatten(moved, d), x, y)
@@ -113,12 +117,27 @@ class KktPoint:
     smallest_margin: float
 
 
-def stationarity(network: Network, x: Points, y: Labels, multipliers: Vector) -> float:
-    """cos(θ, Σ λ_i y_i ∇f(x_i))."""
-    _, hidden, active = network.outputs_and_pullback(x)
-    pull = network.weighted_gradient(x, multipliers * y, hidden, active)
-    theta = network.flatten()
-    return float(theta @ pull / (np.linalg.norm(theta) * np.linalg.norm(pull)))
+def stationarity(network: Network, x: Points, y: Labels, multipliers: Vector, kink: float = 1e-3) -> float:
+    """cos(θ, Σ λ_i y_i ∂f(x_i)) with the best subgradient of the ReLU at its kinks.
+
+    Where |⟨w_l, x_i⟩ + b_l| is below ``kink`` of the largest, any slope in
+    [0, 1] is a subgradient, and maximum margin networks put points there; the
+    slopes that come nearest to θ are found by bounded least squares.
+    """
+    before = x @ network.w.T + network.b
+    hidden, active = np.maximum(before, 0), before > 0
+    pull = Network.unflatten(network.weighted_gradient(x, multipliers * y, hidden, active), x.shape[1])
+    rows, bias = pull.w.copy(), pull.b.copy()
+    lifted = np.column_stack([x, np.ones(len(x))])
+    undecided = np.abs(before) <= kink * np.abs(before).max()
+    for unit in np.flatnonzero((undecided & (multipliers > 0)[:, None]).any(0)):
+        at = np.flatnonzero(undecided[:, unit] & (multipliers > 0))
+        columns = (network.a[unit] * multipliers[at] * y[at])[:, None] * lifted[at]
+        fixed = np.append(rows[unit], bias[unit]) - active[at, unit] @ columns
+        slopes = lsq_linear(columns.T, np.append(network.w[unit], network.b[unit]) - fixed, (0, 1)).x
+        rows[unit], bias[unit] = np.split(fixed + slopes @ columns, [-1])[0], (fixed + slopes @ columns)[-1]
+    theta, best = network.flatten(), Network(rows, bias, pull.a).flatten()
+    return float(theta @ best / (np.linalg.norm(theta) * np.linalg.norm(best)))
 
 
 def kkt_point(network: Network, x: Points, y: Labels, rounds: int = 12, iterations: int = 150) -> KktPoint:
