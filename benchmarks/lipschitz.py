@@ -8,10 +8,7 @@ ratios of CPU time. Peak memory is that of the tensors one step allocates.
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
-from typing import Any
 
 import harness
 import torch
@@ -75,16 +72,10 @@ def step_of(model: nn.Module, shape: tuple[int, ...], batch: int) -> Callable[[]
 
 
 def ratios(subjects: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """Median over rounds of each subject's CPU time over that of the first, after one warm-up round."""
-    spent: dict[str, list[float]] = {name: [] for name in subjects}
-    for number in range(rounds + 1):
-        for name, run in subjects.items():
-            start = time.process_time()
-            run()
-            if number:
-                spent[name].append(time.process_time() - start)
-    base = spent[next(iter(subjects))]
-    return {name: statistics.median(a / b for a, b in zip(times, base, strict=True)) for name, times in spent.items()}
+    """Median CPU time of each subject over that of the first."""
+    found = harness.medians(subjects, rounds)
+    base = found[next(iter(subjects))]
+    return {name: seconds / base for name, seconds in found.items()}
 
 
 def peak_megabytes(run: Callable[[], None]) -> float:
@@ -99,9 +90,10 @@ def peak_megabytes(run: Callable[[], None]) -> float:
     return most / 2**20
 
 
-def convnets(width: int, rounds: int, *, with_textbook: bool) -> list[dict[str, Any]]:
+def convnets(width: int, rounds: int, *, with_textbook: bool) -> list[harness.Figure]:
     """AOL and CPL ConvNets over the plain twin."""
-    subjects = {layer: step_of(LipschitzConvNet(IMAGE, 10, width=width, layer=layer), IMAGE, BATCH) for layer in ("plain", "aol", "cpl")}
+    networks = {layer: LipschitzConvNet(IMAGE, 10, width=width, layer=layer) for layer in ("plain", "aol", "cpl")}
+    subjects = {layer: step_of(network, IMAGE, BATCH) for layer, network in networks.items()}
     if with_textbook:
         subjects["textbook"] = step_of(textbook(width), IMAGE, BATCH)
     found = ratios(subjects, rounds)
@@ -117,19 +109,17 @@ def convnets(width: int, rounds: int, *, with_textbook: bool) -> list[dict[str, 
     return figures
 
 
-def mlp(width: int, batch: int, goal: float, rounds: int) -> dict[str, Any]:
+def mlp(width: int, batch: int, goal: float, rounds: int) -> harness.Figure:
     """The AOL MLP of depth 8 over the plain one."""
     shape = (width,)
     subjects = {layer: step_of(LipschitzMLP(shape, 10, layer=layer), shape, batch) for layer in ("plain", "aol")}
     return harness.figure(f"AOL MLP 8 x {width} step over plain, batch {batch}", ratios(subjects, rounds)["aol"], goal)
 
 
-def inference(width: int, rounds: int) -> dict[str, Any]:
+def inference(width: int, rounds: int) -> harness.Figure:
     """A folded AOL network over the plain twin, forward only."""
     x = torch.rand(BATCH, *IMAGE)
-    networks = {
-        layer: fold(LipschitzConvNet(IMAGE, 10, width=width, layer=layer), IMAGE) for layer in ("plain", "aol")
-    }
+    networks = {layer: fold(LipschitzConvNet(IMAGE, 10, width=width, layer=layer), IMAGE) for layer in ("plain", "aol")}
 
     def forward(network: nn.Module) -> Callable[[], None]:
         def run() -> None:
@@ -142,9 +132,8 @@ def inference(width: int, rounds: int) -> dict[str, Any]:
     return harness.figure(f"AOL ConvNet inference over plain, folded, {width} channels", found["aol"], 1.05)
 
 
-def run(quick: bool) -> list[dict[str, Any]]:
+def run(quick: bool) -> list[harness.Figure]:
     """All figures; quick leaves out 64 channels and the wide MLP."""
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     figures = [
         *convnets(16, 2 if quick else 9, with_textbook=True),
