@@ -1,14 +1,25 @@
-"""What an attack is: the protocol and its result."""
+"""What an attack is, and the engine that all of them run on.
+
+Points leave the batch the moment they are broken and waiting points take their
+place. The model is in eval mode with frozen parameters while it is attacked and
+is left as it was found. A success counts only after the returned float32 input
+was found inside the ball and box and was misclassified again in another batch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, TypeVar
 
+import torch
+from torch import Generator, Tensor, nn
+
+from radii import progress
+from radii.attacks.draws import derived, point_seeds
+from radii.errors import InputError
+from radii.models.classifier import check_inputs, check_labels, frozen, predicted_class
 from radii.threat import Ball
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -31,3 +42,214 @@ class Attack(Protocol):
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
         """Attack every row of ``x`` [n, …] with true labels ``y`` [n]."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Rows under attack. Every field is a tensor [m, …]; rows are cut and joined together."""
+
+    index: Tensor  # [m] which point of the trial
+    x: Tensor  # [m, …] its clean input
+    y: Tensor  # [m] its label
+    point: Tensor  # [m, …] what to ask the model next
+    age: Tensor  # [m] steps taken in this run
+
+
+S = TypeVar("S", bound=State)
+
+
+def rows(state: S, keep: Tensor) -> S:
+    """The rows of ``state`` where ``keep`` [m] is true."""
+    return replace(state, **{field.name: getattr(state, field.name)[keep] for field in fields(state)})
+
+
+def joined(first: S, second: S) -> S:
+    """The rows of both."""
+    both = {field.name: torch.cat([getattr(first, field.name), getattr(second, field.name)]) for field in fields(first)}
+    return replace(first, **both)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Points about to enter a search."""
+
+    index: Tensor  # [m]
+    x: Tensor  # [m, …]
+    y: Tensor  # [m]
+    seed: Tensor  # [m] int64, of this point in this run
+    logits: Tensor  # [m, classes] at the clean input
+
+
+class Search(Protocol[S]):
+    """One run of an attack: where each row starts and where it asks next.
+
+    ``advance`` sees the logits (and the gradient of ``objective``) at
+    ``state.point`` and returns the state with the next point and the age. A row
+    whose age reaches ``steps`` ends; its last point is checked with the others'.
+    """
+
+    @property
+    def steps(self) -> int:
+        """The age at which a row ends."""
+
+    def begin(self, fresh: Fresh) -> S:
+        """The state of rows that enter."""
+
+    def wants_gradient(self, state: S) -> Tensor:
+        """Which rows need the gradient of ``objective`` with the next answer: [m] bool."""
+
+    def objective(self, logits: Tensor, state: S) -> Tensor:
+        """What the run raises, per row: [m]."""
+
+    def advance(self, state: S, logits: Tensor, gradient: Tensor) -> S:
+        """The next question; ``gradient`` is 0 in rows that did not want it, and empty if none did."""
+
+
+class GradientSearch:
+    """The part of a :class:`Search` that asks for a gradient every time."""
+
+    def wants_gradient(self, state: State) -> Tensor:
+        """All rows."""
+        return torch.ones_like(state.index, dtype=torch.bool)
+
+
+Wrong = Callable[[Tensor, Tensor], Tensor]
+
+
+def misclassified(prediction: Tensor, y: Tensor) -> Tensor:
+    """Untargeted success: any other class; NaN logits (-1) count as an error of the model."""
+    return prediction != y
+
+
+def hit(prediction: Tensor, y: Tensor) -> Tensor:
+    """Targeted success: exactly the class asked for."""
+    return prediction == y
+
+
+class Trial:
+    """One attack on given points: opened with a clean pass, pursued by searches, closed with a result."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        ball: Ball,
+        generator: Generator,
+        batch_size: int,
+        succeeded: Wrong = misclassified,
+    ) -> None:
+        if ball.norm == "l1":
+            raise InputError("Attacks exist for l2 and linf balls, got an l1 ball.")
+        check_inputs(x, ball.box)
+        self.model, self.x, self.y, self.ball = model, x.detach().float(), y, ball
+        self.batch_size, self.succeeded = batch_size, succeeded
+        self.seeds = point_seeds(self.x, y, generator)
+        self.queries = torch.zeros(len(y), dtype=torch.int64, device=x.device)
+        self.x_adv = self.x.clone()
+        self.clean_logits = self._logits(self.x, torch.arange(len(y), device=x.device))
+        check_labels(y, self.clean_logits)
+        self.broken = succeeded(predicted_class(self.clean_logits), y)
+
+    @torch.no_grad()
+    def pursue(self, search: Search[S], run: int, what: str, stay: bool = False) -> None:
+        """Run ``search`` on the points that are still unbroken.
+
+        ``run`` names the run's random numbers. With ``stay`` a broken row goes
+        on to the end of its budget (a search for the smallest perturbation);
+        such a search keeps its finds in ``state.point`` at the end.
+        """
+        waiting = torch.nonzero(~self.broken).squeeze(1)
+        with frozen(self.model), progress.task(what, total=len(waiting), unit="points") as task:
+            state: S | None = None
+            ended: list[State] = []
+            while len(waiting) or state is not None:
+                state, waiting = self._refilled(search, state, waiting, run)
+                before = len(state.y)
+                state = self._asked(search, state, stay)
+                if state is not None and bool((old := state.age >= search.steps).any()):
+                    ended.append(State(*(getattr(rows(state, old), field.name) for field in fields(State))))
+                    state = rows(state, ~old) if not bool(old.all()) else None
+                left = len(waiting) + (0 if state is None else len(state.y))
+                task.advance(before - (0 if state is None else len(state.y)), note=f"{left} left")
+            for rest in ended:
+                self._confirm(rest.index, rest.point)
+
+    def result(self) -> AttackResult:
+        """What was found."""
+        return AttackResult(self.x_adv, self.broken, self.queries)
+
+    def _refilled(self, search: Search[S], state: S | None, waiting: Tensor, run: int) -> tuple[S, Tensor]:
+        """Fill the batch from the waiting points, in lumps of a quarter batch to spare small passes."""
+        room = self.batch_size - (0 if state is None else len(state.y))
+        if not len(waiting) or (state is not None and room < min(len(waiting), max(1, self.batch_size // 4))):
+            assert state is not None
+            return state, waiting
+        index, waiting = waiting[:room], waiting[room:]
+        seeds = derived(self.seeds[index], run)
+        fresh = search.begin(Fresh(index, self.x[index], self.y[index], seeds, self.clean_logits[index]))
+        return (fresh if state is None else joined(state, fresh)), waiting
+
+    def _asked(self, search: Search[S], state: S, stay: bool) -> S | None:
+        """Ask the model once for every row; rows found broken leave (None if all did)."""
+        logits, gradient = self._answer(search, state)
+        if not stay:
+            claimed = self.succeeded(predicted_class(logits), state.y) & self.ball.contains(state.point, state.x)
+            if bool(claimed.any()):
+                gone = torch.zeros_like(claimed)
+                gone[claimed] = self._confirm(state.index[claimed], state.point[claimed], times=1)
+                if bool(gone.all()):
+                    return None
+                state, logits = rows(state, ~gone), logits[~gone]
+                gradient = gradient[~gone] if len(gradient) else gradient
+        return search.advance(state, logits, gradient)
+
+    def _answer(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
+        """Logits at the rows' points and, where wanted, the gradient of the objective there."""
+        wanted = search.wants_gradient(state)
+        self.queries[state.index] += 1 + wanted.long()
+        if not bool(wanted.any()):
+            return self.model(state.point), state.point.new_empty(0)
+        if bool(wanted.all()):
+            return self._differentiated(search, state)
+        gradient = torch.zeros_like(state.point)
+        part, gradient[wanted] = self._differentiated(search, rows(state, wanted))
+        logits = part.new_empty(len(wanted), part.shape[1])
+        logits[wanted], logits[~wanted] = part, self.model(state.point[~wanted])
+        return logits, gradient
+
+    def _differentiated(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            point = state.point.detach().requires_grad_()
+            logits = self.model(point)
+            objective = search.objective(logits, state).sum()
+            if not objective.requires_grad:
+                raise InputError(
+                    "The model gives no gradient of its logits with respect to its input. "
+                    "Attack it without gradients: suite 'black-box', or the Square attack."
+                )
+            (gradient,) = torch.autograd.grad(objective, point)
+        return logits.detach(), gradient.nan_to_num_(0.0, 0.0, 0.0)
+
+    def _confirm(self, index: Tensor, found: Tensor, times: int = 2) -> Tensor:
+        """Predict ``found`` again, ``times`` over in batches of different sizes; keep what stands: [m] bool.
+
+        A result may depend on the batch through the rounding of the network's
+        kernels; such a point is no success.
+        """
+        sound = self.ball.contains(found, self.x[index])
+        for _ in range(times):
+            kept = torch.nonzero(sound).squeeze(1)
+            if not len(kept):
+                break
+            again = predicted_class(self._logits(found[kept], index[kept]))
+            sound[kept[~self.succeeded(again, self.y[index[kept]])]] = False
+        self.x_adv[index[sound]] = found[sound]
+        self.broken[index[sound]] = True
+        return sound
+
+    @torch.no_grad()
+    def _logits(self, points: Tensor, index: Tensor) -> Tensor:
+        self.queries.index_add_(0, index, torch.ones_like(index))
+        with frozen(self.model):
+            return torch.cat([self.model(chunk) for chunk in points.split(self.batch_size)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from radii import progress
 from radii.files import write_whole
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
@@ -39,7 +40,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     """A table whose first column reads left and whose others align right."""
     made = Table(title=escape(title), title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(escape(column), justify="left" if number == 0 else "right")
+        made.add_column(escape(column), justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         made.add_row(*(escape(str(cell)) for cell in row))
     return made
@@ -54,6 +55,11 @@ def write_json(result: Any, target: str | None) -> None:
         sys.stdout.write(text)
     else:
         write_whole(Path(target), text.encode())
+
+
+def progress_shown() -> AbstractContextManager[None]:
+    """Show the library's progress as bars on stderr (plain silence where stderr is no terminal)."""
+    return progress.display(RichDisplay())
 
 
 class RichTask:

@@ -1,0 +1,86 @@
+"""Random numbers with an address: each is a function of (point, purpose, position).
+
+A point's draws come from its own seed, which is a hash of the point itself. They
+do not depend on the batch it travels in, on the points around it or on which of
+those were broken before, so an attack on one point gives what it gives in a crowd.
+The generator is SplitMix64 (Steele, Lea & Flood 2014), used as a counter-based hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import pi, prod
+
+import torch
+from torch import Generator, Tensor
+
+from radii.threat import Ball, length, per_row
+
+_GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
+
+
+def point_seeds(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
+    """One 64-bit seed per point, from its pixels, its label and one draw of ``generator``: [n] int64."""
+    base = int(torch.randint(2**62, (), generator=generator))
+    pixels = x.detach().to("cpu", torch.float32).flatten(1).contiguous().numpy()
+    labels = y.tolist()
+    digests = [
+        hashlib.blake2b(row.tobytes(), digest_size=8, key=f"{base},{label}".encode()).digest()
+        for row, label in zip(pixels, labels, strict=True)
+    ]
+    seeds = [int.from_bytes(digest, "little", signed=True) for digest in digests]
+    return torch.tensor(seeds, dtype=torch.int64, device=x.device)
+
+
+def derived(seeds: Tensor, number: int | Tensor) -> Tensor:
+    """New seeds for another purpose or restart, independent of the old ones: [n] int64."""
+    step = torch.as_tensor(number, dtype=torch.int64, device=seeds.device) + 1
+    return _mixed(seeds + step * _GOLDEN)
+
+
+def uniform(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
+    """Uniform float32 in [0, 1), addressed by seed and counter: [n] -> [n, *shape]."""
+    place = torch.arange(1, prod(shape) + 1, device=seeds.device)
+    bits = _mixed(derived(seeds, counter)[:, None] + place * _GOLDEN)
+    return _high_bits(bits, 24).float().mul_(2.0**-24).view(len(seeds), *shape)
+
+
+def normal(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
+    """Standard normal float32 by Box and Muller's transform: [n] -> [n, *shape]."""
+    angle, reach = uniform(seeds, counter, 2, *shape).unbind(1)
+    return torch.cos(2 * pi * angle) * torch.sqrt(-2 * torch.log1p(-reach))
+
+
+def sign(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
+    """Fair signs -1 and 1: [n] -> [n, *shape]."""
+    return (uniform(seeds, counter, *shape) < 0.5).float().mul_(-2).add_(1)
+
+
+def start_inside(x: Tensor, ball: Ball, seeds: Tensor, counter: int = 0) -> Tensor:
+    """A uniform draw from the ball around each row, then clipped to the box."""
+    if ball.norm == "linf":
+        noise = (2 * uniform(seeds, counter, *x.shape[1:]) - 1) * ball.radius
+    else:
+        noise = normal(seeds, counter, *x.shape[1:])
+        reach = uniform(derived(seeds, counter), 0, 1).squeeze(1) ** (1 / noise[0].numel())
+        noise = noise * per_row(ball.radius * reach / length(noise, "l2"), noise)
+    return ball.project(x + noise, x)
+
+
+def start_on_surface(x: Tensor, ball: Ball, seeds: Tensor, counter: int = 0) -> Tensor:
+    """A random direction at the full radius, then clipped to the box (APGD's start)."""
+    draw = (
+        2 * uniform(seeds, counter, *x.shape[1:]) - 1 if ball.norm == "linf" else normal(seeds, counter, *x.shape[1:])
+    )
+    return ball.project(x + draw * per_row(ball.radius / length(draw, ball.norm).clamp_min(1e-12), draw), x)
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    bits = (bits ^ _high_bits(bits, 34)) * -4658895280553007687  # 0xBF58476D1CE4E5B9
+    bits = (bits ^ _high_bits(bits, 37)) * -7723592293110705685  # 0x94D049BB133111EB
+    return bits ^ _high_bits(bits, 33)
+
+
+def _high_bits(bits: Tensor, count: int) -> Tensor:
+    """The ``count`` highest bits: a logical shift, which signed integers lack."""
+    return (bits >> (64 - count)) & ((1 << count) - 1)

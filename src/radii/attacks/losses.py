@@ -1,0 +1,54 @@
+"""What attacks raise: cross-entropy, logit margins and the difference-of-logits ratio."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Loss = Literal["ce", "dlr", "margin"]
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """-log softmax(z)_y per row: [m]."""
+    return F.cross_entropy(logits, y, reduction="none")
+
+
+def margin(logits: Tensor, y: Tensor) -> Tensor:
+    """max_{j != y} z_j - z_y: positive exactly where the row is misclassified: [m]."""
+    own = logits.gather(1, y[:, None]).squeeze(1)
+    others = logits.scatter(1, y[:, None], float("-inf"))
+    return others.amax(1) - own
+
+
+def targeted_margin(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """z_t - z_y: [m]."""
+    both = logits.gather(1, torch.stack([target, y], 1))
+    return both[:, 0] - both[:, 1]
+
+
+def dlr(logits: Tensor, y: Tensor) -> Tensor:
+    """Difference of logits ratio (Croce & Hein 2020, Eq. 6): margin over z_π1 - z_π3.
+
+    With fewer than three classes there is no third logit and the plain margin,
+    its named substitute, is returned: [m].
+    """
+    if logits.shape[1] < 3:
+        return margin(logits, y)
+    ordered = logits.topk(3, dim=1).values
+    return margin(logits, y) / (ordered[:, 0] - ordered[:, 2] + 1e-12)
+
+
+def targeted_dlr(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """Targeted ratio (Croce & Hein 2020, Eq. 7): (z_t - z_y) over z_π1 - (z_π3 + z_π4)/2.
+
+    With fewer than four classes there is no fourth logit and the plain targeted
+    margin, its named substitute, is returned: [m].
+    """
+    rise = targeted_margin(logits, y, target)
+    if logits.shape[1] < 4:
+        return rise
+    ordered = logits.topk(4, dim=1).values
+    return rise / (ordered[:, 0] - 0.5 * (ordered[:, 2] + ordered[:, 3]) + 1e-12)

@@ -1,0 +1,169 @@
+"""Fast minimum norm (Pintor et al. 2021): how far a point must move before the model errs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import pi, sqrt
+
+import torch
+from torch import Generator, Tensor, nn
+
+from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
+from radii.attacks.draws import start_inside
+from radii.attacks.losses import margin
+from radii.attacks.step import steepest
+from radii.models.classifier import predict
+from radii.threat import Ball, Norm, length, per_row
+
+UNBOXED_REACH = 1e6  # without a box a search needs some end
+DUAL: dict[Norm, Norm] = {"l2": "l2", "linf": "l1", "l1": "linf"}
+
+
+@dataclass(frozen=True)
+class BrokenRadii:
+    """Per point, the distance of the nearest input found that the model gets wrong.
+
+    0 where the clean input is misclassified, infinity where nothing was found.
+    Each is an upper bound on the true radius: it is the distance of a float32
+    input in the box that was misclassified twice.
+    """
+
+    radius: Tensor  # [n] float64
+    x_adv: Tensor  # [n, …] float32; the clean input where nothing was found
+    queries: Tensor  # [n] int64
+
+
+@dataclass(frozen=True)
+class MinimumNorm:
+    """Follows the boundary: the ball shrinks while a point in it is adversarial and grows while none is.
+
+    Every step goes along the gradient of the margin and is projected onto the
+    current ball. Step and growth rate fall as a half cosine. The nearest find is
+    then pulled towards the clean input by ``halvings`` bisections.
+    """
+
+    steps: int = 100
+    growth: float = 0.05
+    halvings: int = 10
+    restarts: int = 1
+    batch_size: int = 256
+
+    def radii(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> BrokenRadii:
+        """The broken radius of every row in ``ball.norm`` and ``ball.box``, however large: see :class:`BrokenRadii`."""
+        reach = _reach(x, ball)
+        trial = Trial(model, x, y, reach, generator, self.batch_size)
+        radius = torch.where(trial.broken, 0.0, torch.inf).double()
+        x_adv, first = trial.x_adv.clone(), trial.broken.clone()
+        for run in range(self.restarts):
+            trial.broken = first.clone()
+            trial.pursue(_MinimumNormSearch(self, reach, restart=run), run, "minimum norm", stay=True)
+            found = torch.where(per_row(trial.broken, x), trial.x_adv, trial.x)
+            found = self._halved(model, trial.x, y, found, trial.broken & ~first, trial.queries)
+            distance = torch.where(trial.broken, ball.distance(trial.x.double(), found.double()), torch.inf)
+            nearer = distance < radius
+            radius, x_adv = torch.where(nearer, distance, radius), torch.where(per_row(nearer, x), found, x_adv)
+        return BrokenRadii(radius, x_adv, trial.queries)
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
+        """Broken are the points whose nearest find lies in the ball; see :class:`radii.attacks.attack.Attack`."""
+        found = self.radii(model, x, y, ball, generator)
+        broken = (found.radius < torch.inf) & ball.contains(found.x_adv, x.float())
+        return AttackResult(torch.where(per_row(broken, x), found.x_adv, x.float()), broken, found.queries)
+
+    def _halved(self, model: nn.Module, x: Tensor, y: Tensor, found: Tensor, active: Tensor, queries: Tensor) -> Tensor:
+        """Bisection on the segment from the clean input to the find; only misclassified inputs are kept."""
+        index = torch.nonzero(active).squeeze(1)
+        if not len(index):
+            return found
+        center, far, label = x[index], found[index], y[index]
+        near = center
+        for _ in range(self.halvings):
+            middle = (near + far) / 2
+            wrong = per_row(predict(model, middle, self.batch_size) != label, middle)
+            near, far = torch.where(wrong, near, middle), torch.where(wrong, middle, far)
+        # Confirmed once more in batches of another size; otherwise the find itself stands.
+        sound = predict(model, far, self.batch_size // 2 + 1) != label
+        queries[index] += self.halvings + 1
+        found = found.clone()
+        found[index] = torch.where(per_row(sound, far), far, found[index])
+        return found
+
+
+@dataclass(frozen=True)
+class MinimumNormState(State):
+    """A row of the search."""
+
+    reach: Tensor  # [m] radius of the current ball
+    best: Tensor  # [m, …] nearest adversarial input so far; the clean input before the first
+    best_distance: Tensor  # [m]
+
+
+@dataclass(frozen=True)
+class _MinimumNormSearch(GradientSearch):
+    attack: MinimumNorm
+    ball: Ball  # everything within reach
+    restart: int
+
+    @property
+    def steps(self) -> int:
+        return self.attack.steps
+
+    def begin(self, fresh: Fresh) -> MinimumNormState:
+        # The first run starts at the clean input, later ones a little beside it.
+        start = start_inside(fresh.x, self.ball.with_radius(0.01), fresh.seed) if self.restart else fresh.x
+        far = fresh.x.new_full((len(fresh.x),), torch.inf)
+        return MinimumNormState(
+            fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), reach=far, best=fresh.x, best_distance=far
+        )
+
+    def objective(self, logits: Tensor, state: MinimumNormState) -> Tensor:
+        return margin(logits, state.y)
+
+    def advance(self, state: MinimumNormState, logits: Tensor, gradient: Tensor) -> MinimumNormState:
+        norm = self.ball.norm
+        rise = margin(logits, state.y)
+        adversarial, distance = rise > 0, length(state.point - state.x, norm)
+        state = _noted(state, adversarial, distance)
+        share = (1 + torch.cos(pi * state.age / self.steps)) / 2
+        growth = self.attack.growth * share
+        # Before the first find the boundary is where the tangent plane says, and a little beyond for rounding.
+        plane = distance + (-rise).clamp_min(0) / length(gradient, DUAL[norm]).clamp_min(1e-12)
+        grown = torch.where(state.best_distance < torch.inf, state.reach, plane) * (1 + growth)
+        shrunk = torch.minimum(state.reach * (1 - growth), state.best_distance)
+        reach = torch.where(adversarial, shrunk, grown).clamp_max(self.ball.radius)
+        point = state.point + per_row(self._step(reach, share), gradient) * steepest(gradient, norm)
+        state = replace(state, reach=reach, point=_within(point, state.x, reach, self.ball), age=state.age + 1)
+        if bool((last := state.age >= self.steps).any()):
+            state = replace(state, point=torch.where(per_row(last, point), state.best, state.point))
+        return state
+
+    def _step(self, reach: Tensor, share: Tensor) -> Tensor:
+        return reach * (0.02 + 0.98 * share)
+
+
+def _noted(state: MinimumNormState, adversarial: Tensor, distance: Tensor) -> MinimumNormState:
+    nearer = adversarial & (distance < state.best_distance)
+    return replace(
+        state,
+        best=torch.where(per_row(nearer, state.point), state.point, state.best),
+        best_distance=torch.where(nearer, distance, state.best_distance),
+    )
+
+
+def _within(point: Tensor, center: Tensor, reach: Tensor, ball: Ball) -> Tensor:
+    """Projection onto balls of one radius per row, then the box."""
+    step, limit = point - center, per_row(reach, point)
+    if ball.norm == "linf":
+        step = torch.minimum(torch.maximum(step, -limit), limit)
+    else:
+        step = step * (limit / per_row(length(step, "l2").clamp_min(1e-30), step)).clamp_max(1.0)
+    moved = center + step
+    return moved if ball.box is None else moved.clamp(*ball.box)
+
+
+def _reach(x: Tensor, ball: Ball) -> Ball:
+    """The ball that holds all of the box, whatever the center."""
+    if ball.box is None:
+        return ball.with_radius(UNBOXED_REACH)
+    width = ball.box[1] - ball.box[0]
+    return ball.with_radius(width if ball.norm == "linf" else width * sqrt(x[0].numel()))

@@ -1,0 +1,274 @@
+"""Square attack (Andriushchenko et al. 2020): random search over square patches, no gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, prod, sqrt
+
+import torch
+from torch import Generator, Tensor, nn
+
+from radii.attacks import draws
+from radii.attacks.attack import AttackResult, Fresh, State, Trial, rows
+from radii.attacks.losses import margin
+from radii.threat import Ball, length, per_row
+
+# The share of the image in a patch halves after these many of 10,000 queries (their Sec. 5).
+HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+
+
+@dataclass(frozen=True)
+class Square:
+    """One random patch per query, kept where the margin falls. AutoAttack's budget: 5,000 queries, share 0.8.
+
+    Needs logits only. Feature vectors are folded into a square, so that a patch
+    is a block of features.
+    """
+
+    queries: int = 5000
+    share: float = 0.8
+    restarts: int = 1
+    batch_size: int = 256
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
+        """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
+        trial = Trial(model, x, y, ball, generator, self.batch_size)
+        search: _LinfSearch | _L2Search
+        for run in range(self.restarts):
+            search = (_LinfSearch if ball.norm == "linf" else _L2Search)(self, ball, tuple(x.shape[1:]))
+            trial.pursue(search, run, f"Square {self.queries}")
+        return trial.result()
+
+
+@dataclass(frozen=True)
+class SquareState(State):
+    """A row of the random search."""
+
+    best: Tensor  # [m, …] the input of the largest margin loss so far
+    best_loss: Tensor  # [m]
+    seed: Tensor  # [m]
+
+
+@dataclass(frozen=True)
+class _SquareSearch:
+    attack: Square
+    ball: Ball
+    shape: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        return self.attack.queries
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Channels, height and width; feature vectors are folded into the smallest square."""
+        if len(self.shape) == 3:
+            return self.shape[0], self.shape[1], self.shape[2]
+        side = ceil(sqrt(prod(self.shape)))
+        return 1, side, side
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """The side of the patch at each query: [queries + 1]."""
+        _, height, width = self.grid
+        stretched = torch.arange(self.steps + 1) * 10_000 // max(self.steps, 1)
+        share = self.attack.share / 2.0 ** torch.bucketize(stretched, torch.tensor(HALVINGS))
+        side = (share * height * width).sqrt().round().long()
+        return side.clamp(1, min(height, width))
+
+    def begin(self, fresh: Fresh) -> SquareState:
+        start = self.ball.project(fresh.x + self._unfolded(self._first(fresh.seed)), fresh.x)
+        worst = fresh.x.new_full((len(fresh.x),), -torch.inf)
+        return SquareState(
+            fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), fresh.x, worst, fresh.seed
+        )  # fmt: skip
+
+    def wants_gradient(self, state: SquareState) -> Tensor:
+        """None."""
+        return torch.zeros_like(state.index, dtype=torch.bool)
+
+    def objective(self, logits: Tensor, state: SquareState) -> Tensor:
+        return margin(logits, state.y)
+
+    def advance(self, state: SquareState, logits: Tensor, gradient: Tensor) -> SquareState:  # noqa: ARG002
+        loss = margin(logits, state.y)
+        better = loss > state.best_loss
+        state = replace(
+            state,
+            best=torch.where(per_row(better, state.point), state.point, state.best),
+            best_loss=torch.where(better, loss, state.best_loss),
+            age=state.age + 1,
+        )
+        return self._proposed(state)
+
+    def _proposed(self, state: SquareState) -> SquareState:
+        """The next proposal that differs from the best point: the answer to an equal one is known.
+
+        The skipped proposals count as steps, so the search takes the course that
+        it would take if it asked them all.
+        """
+        point, age = self._proposal(state), state.age.clone()
+        same = torch.nonzero(_unchanged(point, state.best) & (age < self.steps)).squeeze(1)
+        while len(same):
+            age[same] += 1
+            again = rows(replace(state, age=age), same)
+            point[same] = self._proposal(again)
+            same = same[_unchanged(point[same], again.best) & (again.age < self.steps)]
+        return replace(state, point=point, age=age)
+
+    def _first(self, seed: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _proposal(self, state: SquareState) -> Tensor:
+        raise NotImplementedError
+
+    def _window(self, state: SquareState, size: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """The row and column of every cell within a random window, outside negative or >= size: [m, h], [m, w]."""
+        _, height, width = self.grid
+        place = draws.uniform(state.seed, 8 * state.age[:, None].squeeze(1) + number, 2)
+        top = (place[:, 0] * (height - size + 1)).floor().long()
+        left = (place[:, 1] * (width - size + 1)).floor().long()
+        device = size.device
+        return torch.arange(height, device=device) - top[:, None], torch.arange(width, device=device) - left[:, None]
+
+    def _folded(self, flat: Tensor) -> Tensor:
+        """[m, …] to [m, c, h, w]."""
+        if len(self.shape) == 3:
+            return flat
+        channels, height, width = self.grid
+        spare = height * width - prod(self.shape)
+        return torch.nn.functional.pad(flat.flatten(1), (0, spare)).view(-1, channels, height, width)
+
+    def _unfolded(self, grid: Tensor) -> Tensor:
+        """[m, c, h, w] to [m, …]; cells without a feature are dropped."""
+        return grid if len(self.shape) == 3 else grid.flatten(1)[:, : prod(self.shape)].view(-1, *self.shape)
+
+
+def _unchanged(point: Tensor, best: Tensor) -> Tensor:
+    return (point == best).flatten(1).all(1)
+
+
+def _inside(offset: Tensor, size: Tensor) -> Tensor:
+    return (offset >= 0) & (offset < size[:, None])
+
+
+class _LinfSearch(_SquareSearch):
+    """Patches at plus or minus the radius, one sign per channel; vertical stripes at the start (their Alg. 2)."""
+
+    def _first(self, seed: Tensor) -> Tensor:
+        channels, height, width = self.grid
+        return (draws.sign(seed, 7, channels, 1, width) * self.ball.radius).expand(-1, -1, height, -1)
+
+    def _proposal(self, state: SquareState) -> Tensor:
+        channels, _, _ = self.grid
+        size = self.sizes.to(state.age.device)[state.age.clamp_max(self.steps)]
+        down, across = self._window(state, size, 0)
+        patch = (_inside(down, size)[:, :, None] & _inside(across, size)[:, None, :])[:, None]
+        sign = draws.sign(state.seed, 8 * state.age + 1, channels, 1, 1) * self.ball.radius
+        step = torch.where(patch, sign, self._folded(state.best - state.x))
+        return self.ball.project(state.x + self._unfolded(step), state.x)
+
+
+class _L2Search(_SquareSearch):
+    """Moves the squared length of one window into another that gets a new bump (their Alg. 3)."""
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Odd sides of at least 3 cells, as bumps have a center."""
+        _, height, width = self.grid
+        side = super().sizes.clamp_min(min(3, height, width))
+        return (side + 1 - side % 2).clamp_max(min(height, width))
+
+    @cached_property
+    def bumps(self) -> Tensor:
+        """The bump of every size in the upper left corner of the image: [largest + 1, h, w]."""
+        _, height, width = self.grid
+        bank = torch.zeros(int(self.sizes.max()) + 1, height, width)
+        for size in set(self.sizes.tolist()) | {_tile(height, width)}:
+            bank[size, :size, :size] = bump(size)
+        return bank
+
+    def _first(self, seed: Tensor) -> Tensor:
+        channels, height, width = self.grid
+        side = _tile(height, width)
+        tall, wide = height // side, width // side
+        signs = draws.sign(seed, 7, channels, tall, wide)
+        tiles = torch.einsum("mcij,ab->mciajb", signs, bump(side).to(signs.device))
+        tiles = tiles.reshape(len(seed), channels, tall * side, wide * side)
+        top, left = (height - tall * side) // 2, (width - wide * side) // 2
+        spread = signs.new_zeros(len(seed), channels, height, width)
+        spread[:, :, top : top + tall * side, left : left + wide * side] = tiles
+        return _scaled(self._features_only(spread), self.ball.radius)
+
+    def _proposal(self, state: SquareState) -> Tensor:
+        size = self.sizes.to(state.age.device)[state.age.clamp_max(self.steps)]
+        step = self._folded(state.best - state.x)
+        windows = []
+        for number in (0, 2):
+            down, across = self._window(state, size, number)
+            windows.append((_inside(down, size)[:, :, None] & _inside(across, size)[:, None, :])[:, None])
+            if number == 0:
+                fresh = self._bumps_at(state, size, down, across)
+        new, old = windows
+        within = _squares(step * (new | old))
+        unused = (self.ball.radius**2 - _squares(step)).clamp_min(0)
+        kept = step * new
+        fresh = fresh + kept / per_row(_squares(kept).sqrt() + 1e-12, kept)
+        # Each channel of the new window gets an equal part of what is free, as in their step 9.
+        norms = fresh.flatten(2).norm(dim=2)[:, :, None, None] + 1e-12
+        fresh = fresh / norms * per_row((unused / step.shape[1] + within).sqrt(), fresh)
+        step = torch.where(new, fresh, torch.where(old, torch.zeros_like(step), step))
+        step = _scaled(self._features_only(step), self.ball.radius)
+        return self.ball.project(state.x + self._unfolded(step), state.x)
+
+    def _bumps_at(self, state: SquareState, size: Tensor, down: Tensor, across: Tensor) -> Tensor:
+        """The bump of each row's window, lying or standing, one sign per channel: [m, c, h, w]."""
+        channels, height, width = self.grid
+        coins = draws.sign(state.seed, 8 * state.age + 1, channels + 1)
+        lying = (coins[:, 0] > 0)[:, None, None]
+        rows, columns = down.clamp(0, height - 1)[:, :, None], across.clamp(0, width - 1)[:, None, :]
+        bank = self.bumps.to(size.device)
+        which = size[:, None, None]
+        standing = bank[which, rows, columns]
+        side = min(height, width)
+        turned = bank[which, columns.clamp_max(side - 1), rows.clamp_max(side - 1)]
+        shape = torch.where(lying, turned, standing) * (
+            _inside(down, size)[:, :, None] & _inside(across, size)[:, None, :]
+        )
+        return shape[:, None] * coins[:, 1:, None, None]
+
+    def _features_only(self, step: Tensor) -> Tensor:
+        return self._folded(self._unfolded(step))
+
+
+def bump(size: int) -> Tensor:
+    """A patch of two opposite pyramids, one above the other, of length 1 (their Sec. 4.2): [size, size]."""
+    upper = size // 2
+    patch = torch.zeros(size, size)
+    if upper:
+        patch[:upper] = _pyramid(upper, size)
+    patch[upper:] = -_pyramid(size - upper, size)
+    return patch / patch.norm()
+
+
+def _pyramid(height: int, width: int) -> Tensor:
+    """Nested rectangles around the center, the k-th adding 1/k^2."""
+    patch = torch.zeros(height, width)
+    middle, center = height // 2, width // 2
+    for ring in range(max(middle, center) + 1):
+        low, left = max(middle - ring, 0), max(center - ring, 0)
+        patch[low : middle + ring + 1, left : center + ring + 1] += 1.0 / (ring + 1) ** 2
+    return patch / patch.norm()
+
+
+def _tile(height: int, width: int) -> int:
+    return max(min(height, width) // 5, 1)
+
+
+def _squares(step: Tensor) -> Tensor:
+    return step.flatten(1).pow(2).sum(1)
+
+
+def _scaled(step: Tensor, radius: float) -> Tensor:
+    return step * per_row(radius / length(step, "l2").clamp_min(1e-12), step)

@@ -1,0 +1,214 @@
+"""The engine: nothing of the user's model is changed, nothing unproven is claimed, every point is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from radii import progress
+from radii.attacks.apgd import APGD
+from radii.attacks.attack import Attack
+from radii.attacks.fab import FAB
+from radii.attacks.minimum_norm import MinimumNorm
+from radii.attacks.pgd import PGD
+from radii.attacks.square import Square
+from radii.errors import InputError
+from radii.models.classifier import predict
+from radii.randomness import stream
+from radii.threat import Ball
+
+ATTACKS: dict[str, Attack] = {
+    "pgd": PGD(steps=10, step=0.25),
+    "pgd restarts": PGD(steps=5, step=0.3, restarts=3),
+    "apgd-ce": APGD("ce", steps=20),
+    "apgd-dlr": APGD("dlr", steps=20),
+    "apgd-t": APGD("dlr-targeted", steps=10, targets=3),
+    "fab": FAB(steps=10, targets=3),
+    "square": Square(queries=60),
+    "minimum-norm": MinimumNorm(steps=20),
+}
+BALLS = [Ball("linf", 0.15), Ball("l2", 0.6), Ball("linf", 0.1, None), Ball("l2", 0.5, None)]
+every_attack = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+every_ball = pytest.mark.parametrize("ball", BALLS, ids=str)
+
+
+@every_attack
+@every_ball
+def test_successes_are_real(attack: Attack, ball: Ball, digits_net: nn.Module, digits: tuple[Tensor, Tensor]) -> None:
+    x, y = digits[0][1200:1260], digits[1][1200:1260]
+    result = attack(digits_net, x, y, ball, stream(0, "test"))
+    assert result.x_adv.dtype == torch.float32
+    assert result.broken.any(), "a naturally trained net breaks somewhere"
+    for batch_size in (1, 7, 60):
+        again = predict(digits_net, result.x_adv, batch_size)
+        assert ((again != y) == result.broken)[result.broken].all()
+    assert ball.contains(result.x_adv, x).all()
+    assert (ball.distance(x.double(), result.x_adv.double()) <= ball.radius * (1 + 1e-6) + 1e-7).all()
+    assert torch.equal(result.x_adv[~result.broken], x[~result.broken])
+    assert result.broken[predict(digits_net, x) != y].all(), "clean mistakes count as broken"
+    assert (result.queries >= 1).all()
+
+
+@every_attack
+@every_ball
+def test_a_point_fares_alike_in_any_company(
+    attack: Attack, ball: Ball, digits_net: nn.Module, digits: tuple[Tensor, Tensor]
+) -> None:
+    x, y = digits[0][1260:1290], digits[1][1260:1290]
+    model = digits_net
+    whole = attack(model, x, y, ball, stream(1, "test"))
+    small = _with_batch(attack, 7)(model, x, y, ball, stream(1, "test"))
+    part = attack(model, x[10:20], y[10:20], ball, stream(1, "test"))
+    assert torch.equal(whole.broken, small.broken)
+    assert torch.equal(whole.broken[10:20], part.broken)
+    assert torch.allclose(whole.x_adv, small.x_adv, atol=1e-4) or _mostly_equal(whole.x_adv, small.x_adv)
+
+
+def _mostly_equal(first: Tensor, second: Tensor) -> bool:
+    """Rounding in the network's kernels may turn the sign of a vanishing gradient in single pixels."""
+    return float(((first - second).abs() < 1e-4).float().mean()) > 0.98
+
+
+def _with_batch(attack: Attack, batch_size: int) -> Attack:
+    from dataclasses import replace
+
+    return replace(attack, batch_size=batch_size)  # type: ignore[type-var]
+
+
+@every_attack
+def test_the_model_is_left_as_found(attack: Attack, digits_net: nn.Module, digits: tuple[Tensor, Tensor]) -> None:
+    x, y = digits[0][:20], digits[1][:20]
+    model = nn.Sequential(digits_net, nn.Dropout(0.5), nn.BatchNorm1d(10))
+    model.train()
+    model[1].eval()
+    digits_net[0].weight.requires_grad_(False)
+    marker = torch.ones_like(digits_net[4].weight)
+    digits_net.zero_grad()
+    digits_net[4].weight.grad = marker
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    try:
+        attack(model, x, y, Ball("linf", 0.1), stream(0, "test"))
+        assert model.training
+        assert not model[1].training
+        assert not digits_net[0].weight.requires_grad
+        assert digits_net[4].weight.requires_grad
+        assert digits_net[4].weight.grad is marker
+        assert torch.equal(marker, torch.ones_like(marker))
+        assert digits_net[0].weight.grad is None
+        assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+        assert torch.equal(state, torch.get_rng_state()), "the global generator is the user's"
+    finally:
+        digits_net[0].weight.requires_grad_(True)
+        digits_net[4].weight.grad = None
+        digits_net.eval()
+
+
+def test_broken_points_leave_at_once(digits_net: nn.Module, digits: tuple[Tensor, Tensor]) -> None:
+    """The model sees what the queries say, and far less than a full run of 100 steps."""
+    x, y = digits[0][:64], digits[1][:64]
+    counted = _Counting(digits_net)
+    result = APGD("ce")(counted, x, y, Ball("linf", 0.4), stream(0, "test"))
+    assert result.broken.all()
+    assert counted.images + counted.backward == int(result.queries.sum())
+    assert counted.images < 64 * 20
+
+
+def test_batches_are_kept_full(digits_net: nn.Module, digits: tuple[Tensor, Tensor]) -> None:
+    x, y = digits[0][:128], digits[1][:128]
+    counted = _Counting(digits_net)
+    PGD(steps=20, batch_size=32)(counted, x, y, Ball("linf", 0.08), stream(0, "test"))
+    gradient_batches = counted.gradient_batches[:-20]  # the last ones shrink as nobody is waiting
+    assert gradient_batches
+    assert sum(gradient_batches) / len(gradient_batches) >= 24
+
+
+class _Counting(nn.Module):
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net, self.images, self.backward = net, 0, 0
+        self.gradient_batches: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.images += len(x)
+        if x.requires_grad:
+            self.gradient_batches.append(len(x))
+            x.register_hook(self._seen)
+        return self.net(x)
+
+    def _seen(self, gradient: Tensor) -> None:
+        self.backward += len(gradient)
+
+
+def test_a_prediction_that_does_not_stand_is_no_success(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
+    """A model that errs only in batches of the attack's size is not broken by it."""
+    model, x, y = linear
+
+    class Moody(nn.Module):
+        calls = 0
+
+        def forward(self, batch: Tensor) -> Tensor:
+            Moody.calls += 1
+            flip = Moody.calls % 2 == 0  # every second answer is wrong
+            return -model(batch) if flip else model(batch)
+
+    result = PGD(steps=3)(Moody(), x, y, Ball("linf", 1e-6, None), stream(0))
+    again = predict(model, result.x_adv)
+    assert (again[~result.broken] == y[~result.broken]).all()
+
+
+def test_progress_says_how_many_are_left(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
+    model, x, y = linear
+    seen: list[tuple[float, str]] = []
+    totals: list[float | None] = []
+
+    class Shown:
+        def advance(self, amount: float = 1, note: str = "") -> None:
+            seen.append((amount, note))
+
+    class Display:
+        @contextmanager
+        def _open(self, total: float | None) -> Iterator[Shown]:
+            totals.append(total)
+            yield Shown()
+
+        def task(self, what: str, total: float | None, unit: str) -> AbstractContextManager[Shown]:
+            return self._open(total)
+
+    with progress.display(Display()):
+        PGD(steps=5, batch_size=16)(model, x, y, Ball("linf", 0.05, None), stream(0))
+    assert totals == [60]
+    assert sum(amount for amount, _ in seen) == 60
+    assert seen[-1][1] == "0 left"
+
+
+def test_bad_input_is_refused(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
+    model, x, y = linear
+    with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
+        PGD()(model, x * 3 - 1, y, Ball("linf", 0.1), stream(0))
+    with pytest.raises(InputError, match="l1 ball"):
+        PGD()(model, x, y, Ball("l1", 0.1), stream(0))
+    with pytest.raises(InputError, match="int64"):
+        PGD()(model, x, y.float(), Ball("linf", 0.1), stream(0))
+    with pytest.raises(InputError, match=r"Labels must lie in 0\.\.4"):
+        PGD()(model, x, y + 5, Ball("linf", 0.1), stream(0))
+    with pytest.raises(InputError, match="NaN"):
+        PGD()(model, x * float("nan"), y, Ball("linf", 0.1), stream(0))
+    with pytest.raises(InputError, match="divide uint8"):
+        PGD()(model, (x * 255).byte(), y, Ball("linf", 0.1), stream(0))
+
+
+def test_a_model_without_gradients_is_told_what_to_do(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
+    model, x, y = linear
+
+    class Opaque(nn.Module):
+        def forward(self, batch: Tensor) -> Tensor:
+            return model(batch.detach()).detach()
+
+    with pytest.raises(InputError, match="without gradients"):
+        PGD()(Opaque(), x, y, Ball("linf", 0.1), stream(0))
+    assert Square(queries=50)(Opaque(), x, y, Ball("linf", 0.5, None), stream(0)).broken.any()

@@ -1,0 +1,78 @@
+"""Intervals against scipy and simulation; the bracket and its loud contradictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest
+
+from radii.errors import ContradictionError, InputError
+from radii.metrics.accuracy import (
+    Accuracy,
+    Bracket,
+    accuracy,
+    accuracy_curve,
+    bracket,
+    check_radii,
+    clopper_pearson,
+    curve_table,
+)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 10), (10, 10), (3, 7), (600, 1000), (1, 500)])
+def test_intervals_agree_with_scipy(successes: int, trials: int) -> None:
+    theirs = binomtest(successes, trials).proportion_ci(0.95, method="exact")
+    assert clopper_pearson(successes, trials) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+
+
+def test_intervals_cover_the_truth() -> None:
+    """Exactly computed coverage is at least 95% for every proportion tried."""
+    trials = 40
+    ends = [clopper_pearson(k, trials) for k in range(trials + 1)]
+    for truth in np.linspace(0.01, 0.99, 33):
+        covered = sum(binom.pmf(k, trials, truth) for k, (low, high) in enumerate(ends) if low <= truth <= high)
+        assert covered >= 0.95
+
+
+def test_an_accuracy_reads_well() -> None:
+    share = accuracy(np.array([True, True, False, True]))
+    assert (share.correct, share.total, share.value) == (3, 4, 0.75)
+    assert str(share) == "75.0% [19.4%, 99.4%]"
+    assert share.summary()["interval"] == list(share.interval)
+    with pytest.raises(InputError, match="0 <= correct <= total"):
+        Accuracy(3, 2)
+    with pytest.raises(InputError):
+        accuracy(np.array([], bool))
+
+
+def test_the_bracket_is_ordered_or_loud() -> None:
+    made = bracket(np.array([True, False, False]), np.array([False, False, True]))
+    assert made.proved.value == pytest.approx(1 / 3)
+    assert made.unbroken.value == pytest.approx(2 / 3)
+    assert made.interval[0] == made.proved.interval[0]
+    assert made.interval[1] == made.unbroken.interval[1]
+    assert made.summary()["proved"] == made.proved.summary()
+    with pytest.raises(ContradictionError, match="number 1"):
+        bracket(np.array([False, True]), np.array([False, True]))
+    with pytest.raises(ContradictionError):
+        Bracket(Accuracy(3, 4), Accuracy(2, 4))
+
+
+def test_the_curve_counts_by_hand() -> None:
+    proved = np.array([0.0, 0.1, 0.2, 0.0])
+    broken = np.array([0.0, 0.3, np.inf, 0.15])
+    curve = accuracy_curve(proved, broken, [0.0, 0.1, 0.15, 0.25])
+    assert [point.bracket.proved.correct for point in curve] == [3, 2, 1, 0]
+    assert [point.bracket.unbroken.correct for point in curve] == [3, 3, 2, 2]
+    table = curve_table(curve)
+    assert table[1]["radius"] == 0.1
+    assert table[1]["proved"] == 0.5
+    assert all(row["low"] <= row["proved"] <= row["unbroken"] <= row["high"] for row in table)
+
+
+def test_a_proved_radius_above_a_broken_one_is_loud() -> None:
+    check_radii(np.array([0.3]), np.array([0.3]))
+    with pytest.raises(ContradictionError, match=r"proved 0\.31, broken 0\.3"):
+        check_radii(np.array([0.0, 0.31]), np.array([0.0, 0.3]))
+    with pytest.raises(ContradictionError):
+        accuracy_curve(np.array([0.31]), np.array([0.3]), [0.1])
