@@ -1,6 +1,6 @@
 """Takes the README's pictures of a report: `python docs/take_pictures.py report.html docs/pictures`.
 
-Writes report-light.png, report-dark.png (1200 by 1000) and report-phone.png
+Writes report-light.png, report-dark.png (1200 by 1320) and report-phone.png
 (390 by 844, twice the pixels), as headless Chromium shows the page.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from radii.report.browser import screenshot
 
 WINDOWS = {
-    "report-light.png": (1200, 1000, False),
-    "report-dark.png": (1200, 1000, True),
+    "report-light.png": (1200, 1320, False),
+    "report-dark.png": (1200, 1320, True),
     "report-phone.png": (390, 844, False),
 }
 

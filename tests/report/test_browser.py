@@ -114,11 +114,12 @@ def test_without_scripts_the_still_pictures_stand(page: browser.Page, demo_page:
 
 @needs_chromium
 def test_paper_shows_the_still_pictures_in_ink_on_white(page: browser.Page, demo_page: Path) -> None:
-    opened(page, demo_page, dark=True)
+    opened(page, demo_page, width=800, dark=True)
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.run("getComputedStyle(document.querySelector('.live')).display") == "none"
     assert page.run("document.querySelector('.still').getBoundingClientRect().height") > 100
+    assert page.run(f"{ROOT}.scrollWidth") <= 800  # no table is cut off
 
 
 @needs_chromium

@@ -30,7 +30,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
     "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE = 60.0  # seconds for one answer; a busy machine is slow
+PATIENCE = 120.0  # seconds for one answer; a busy machine is slow
 
 
 def find() -> str | None:
