@@ -72,8 +72,7 @@ def bound_layer(name: str, layer: nn.Module, shape: Shape, prove: bool) -> Layer
             return LayerBound(name, kind.__name__, known.value, known.method, known.absolute, known.offset, known.terms)
     kinds = ", ".join(sorted(kind.__name__ for kind in RULES))
     raise InputError(
-        f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: nothing is known about its kind. "
-        f"Known: {kinds}."
+        f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: nothing is known about its kind. Known: {kinds}."
     )
 
 
@@ -108,7 +107,7 @@ def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
 def _spread(values: Tensor, shape: Shape) -> float:
     """The norm of per-channel values over all pixels of ``shape`` (or of one value for all)."""
     pixels = prod(shape) / len(values)
-    return float(values.double().norm()) * sqrt(pixels) * (1 + 1e-12)
+    return float(values.detach().double().norm()) * sqrt(pixels) * (1 + 1e-12)
 
 
 def _linear(layer: nn.Module, shape: Shape, prove: bool) -> Known:
@@ -223,7 +222,7 @@ def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
 
 def _n_activation(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
     assert isinstance(layer, NActivation)
-    return Known(1.0, "exact", 3.0, 2 * _spread(layer.kinks.detach().flatten(), (2, *shape)), 4)
+    return Known(1.0, "exact", 3.0, 2 * _spread(layer.kinks.flatten(), (2, *shape)), 4)
 
 
 RULES: dict[type[nn.Module], Rule] = {

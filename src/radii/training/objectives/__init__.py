@@ -7,5 +7,6 @@ METHODS = Registry(
     {
         "natural": "radii.training.objectives.natural:Natural",
         "offset-cross-entropy": "radii.training.objectives.offset_cross_entropy:OffsetCrossEntropy",
+        "self-normalizing": "radii.training.objectives.self_normalizing:SelfNormalizingCrossEntropy",
     },
 )
