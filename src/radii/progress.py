@@ -39,6 +39,16 @@ class _Silent:
 _display: ContextVar[Display | None] = ContextVar("radii_display", default=None)
 
 
+def current() -> Display | None:
+    """Where this context's tasks are shown, if anywhere."""
+    return _display.get()
+
+
+def install(shown_by: Display) -> None:
+    """Show the tasks of this whole process on ``shown_by`` (worker processes do)."""
+    _display.set(shown_by)
+
+
 @contextmanager
 def display(shown_by: Display) -> Iterator[None]:
     """Show the tasks of this context on ``shown_by``."""

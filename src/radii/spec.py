@@ -24,28 +24,30 @@ class Spec(BaseModel):
 
     ``neutral`` lets a spec grow: a field added later names the value at which
     it changes nothing, and is left out of the canonical form at that value, so
-    that the hashes of older runs stay what they were.
+    that the hashes of older runs stay what they were. ``unhashed`` names fields
+    that say where something lies, not what it is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     neutral: ClassVar[dict[str, Any]] = {}
+    unhashed: ClassVar[frozenset[str]] = frozenset()
 
     def canonical(self) -> dict[str, Any]:
         """The meaning of this spec as plain JSON data; specs within specs included."""
         body: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
-            if name in self.neutral and value == self.neutral[name]:
-                continue
-            body[name] = _plain(value)
+            is_neutral = name in self.neutral and value == self.neutral[name]
+            if not is_neutral and name not in self.unhashed:
+                body[name] = _plain(value)
         return body
 
     def canonical_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, no NaN."""
         return json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def digest(self) -> str:
+    def content_hash(self) -> str:
         """The first 20 hexadecimal digits of the sha256 of the canonical JSON."""
         return hashlib.sha256(self.canonical_json().encode()).hexdigest()[:HASH_LENGTH]
 

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from radii.cli import terminal
+from radii.cli import assess, datasets, runs, terminal, train, variants
 from radii.errors import ContradictionError, InputError
 
 app = typer.Typer(
@@ -21,6 +21,10 @@ app = typer.Typer(
 @app.callback()
 def _main() -> None:
     """Keeps `radii COMMAND` a group even while there is a single command."""
+
+
+for command in (assess, datasets, variants, train, runs):
+    command.register(app)
 
 
 def run() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from radii.errors import InputError
+from radii import progress
+from radii.files import write_whole
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.")]
@@ -39,7 +40,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     """A table whose first column reads left and whose others align right."""
     made = Table(title=escape(title), title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(escape(column), justify="left" if number == 0 else "right")
+        made.add_column(escape(column), justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in rows:
         made.add_row(*(escape(str(cell)) for cell in row))
     return made
@@ -56,18 +57,9 @@ def write_json(result: Any, target: str | None) -> None:
         write_whole(Path(target), text.encode())
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file by replace, so that a reader or a kill never meets half of it."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file to write.")
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(content)
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+def progress_shown() -> AbstractContextManager[None]:
+    """Show the library's progress as bars on stderr (plain silence where stderr is no terminal)."""
+    return progress.display(RichDisplay())
 
 
 class RichTask:

@@ -27,6 +27,8 @@ class Dataset:
     ``x`` is [n, c, h, w] images, uint8 or float32 in [0, 1], or [n, d] float32
     features. uint8 stays uint8 (and memory-mapped files stay on disk) until
     :meth:`tensors` is asked for some rows. ``y`` is int64 in 0..len(classes)-1.
+    ``known_digest`` is for makers that have read and checked every input already
+    (the cache, a variant): the inputs are then not read again.
     """
 
     x: NDArray[np.generic]
@@ -36,7 +38,7 @@ class Dataset:
     known_digest: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        check_labelled(self.x, self.y, self.classes, self.name)
+        check_labelled(self.x, self.y, self.classes, self.name, values=self.known_digest is None)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -135,10 +137,12 @@ def balanced_order(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     return np.lexsort((y, rank))
 
 
-def check_labelled(x: NDArray[np.generic], y: NDArray[np.int64], classes: Sequence[str], name: str) -> None:
+def check_labelled(
+    x: NDArray[np.generic], y: NDArray[np.int64], classes: Sequence[str], name: str, values: bool = True
+) -> None:
     """Refuse anything that is not a labelled dataset, in one sentence.
 
-    A pass over float inputs looks for NaN and, for images, for values outside [0, 1].
+    With ``values``, a pass over float inputs looks for NaN and, for images, for values outside [0, 1].
     """
     if x.ndim not in (2, 4):
         raise InputError(f"Inputs of {name} must be [n, c, h, w] images or [n, d] features, got shape {x.shape}.")
@@ -157,6 +161,8 @@ def check_labelled(x: NDArray[np.generic], y: NDArray[np.int64], classes: Sequen
         return
     if x.dtype != np.float32:
         raise InputError(f"Inputs of {name} must be uint8 or float32, got {x.dtype} instead.")
+    if not values:
+        return
     smallest, largest = float(x.min()), float(x.max())  # NaN propagates through both
     if not np.isfinite([smallest, largest]).all():
         raise InputError(f"Inputs of {name} must be finite numbers, got NaN or infinity in some of them.")

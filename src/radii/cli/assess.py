@@ -1,0 +1,67 @@
+"""``radii assess``: from a dataset to one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from radii.cli import terminal
+from radii.cli.terminal import Json, Seed
+from radii.files import check_writable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def assess(
+    dataset: Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")],
+    threat: Annotated[str | None, typer.Option(help="NORM:RADIUS, for example l2:0.5 or linf:8/255.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
+    points: Annotated[int, typer.Option(min=1, help="Test points to certify and attack.")] = 500,
+    suite: Annotated[str, typer.Option(help="Attacks: fast, standard, exhaustive.")] = "standard",
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes; 0 computes in this one.")] = None,
+    out: Annotated[Path, typer.Option(help="The report.")] = Path("report.html"),
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """How robust can a classifier on this data be, and how robust are two of them? One HTML report."""
+    from radii.report.assessment import page
+    from radii.report.html import write
+    from radii.study.assess import assess as assess_
+
+    check_writable(out)
+    with terminal.progress_shown():
+        found = assess_(dataset, threat, epochs=epochs, points=points, suite=suite, seed=seed, workers=workers)
+    report = page(found)
+    write(report, out)
+    rows = []
+    for model in found.models:
+        robust, radius = model.scores.robust, model.scores.points
+        rows.append(
+            (
+                model.name,
+                model.scores.clean,
+                robust.proved,
+                robust.unbroken,
+                f"{_median(radius.proved_radius):.3g}",
+                f"{_median(radius.broken_radius):.3g}",
+            )
+        )
+    columns = ("classifier", "clean", "proved", "unbroken", "proved radius", "broken radius")
+    console = terminal.show(json)
+    console.print(terminal.table(f"{dataset}, threat {found.ball}", columns, rows))
+    console.print(terminal.escape(report.verdict))
+    console.print(f"report: {terminal.escape(str(out))}")
+    terminal.write_json(found.summary(), json)
+
+
+def _median(values: NDArray[np.float64]) -> float:
+    return float(sorted(values)[len(values) // 2])
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(assess)

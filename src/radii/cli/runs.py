@@ -1,0 +1,129 @@
+"""``radii runs``: what has been computed; show, compare, delete."""
+
+from __future__ import annotations
+
+import json as json_
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from radii.cli import terminal
+from radii.cli.terminal import Json
+
+if TYPE_CHECKING:
+    from radii.study.store import Run
+
+app = typer.Typer(help="List, show, compare and delete committed runs.", invoke_without_command=True)
+
+
+@app.callback()
+def runs(context: typer.Context, json: Json = None) -> None:
+    """List committed runs; `show`, `compare` and `delete` take a run's id or the beginning of it."""
+    if context.invoked_subcommand:
+        return
+    from radii.study.store import Store
+
+    store = Store.default()
+    rows = [_row(run) for run in store.runs()]
+    columns = ("run", "what", "main result", "seconds", "MB", "when")
+    console = terminal.show(json)
+    if rows:
+        console.print(terminal.table(f"Runs in {store.root}", columns, [tuple(row.values()) for row in rows]))
+    else:
+        console.print(f"No runs in {store.root} yet; `radii train digits` makes one.")
+    terminal.write_json(rows, json)
+
+
+@app.command()
+def show(run: str, json: Json = None) -> None:
+    """The spec, result and environment of one run."""
+    from radii.study.store import Store
+
+    found = Store.default().find(run)
+    content = {"run": found.id, "spec": found.spec, "result": found.result, "environment": found.environment}
+    if json is None:
+        terminal.show().print_json(json_.dumps(content))
+    terminal.write_json(content, json)
+
+
+@app.command()
+def compare(first: str, second: str, json: Json = None) -> None:
+    """Where two runs differ, in what was asked and in what came out."""
+    from radii.study.store import Store
+
+    store = Store.default()
+    one, two = store.find(first), store.find(second)
+    rows = []
+    for part in ("spec", "result"):
+        left, right = _flat(getattr(one, part), part), _flat(getattr(two, part), part)
+        rows += [
+            {"field": key, "first": left.get(key), "second": right.get(key)}
+            for key in sorted(left.keys() | right.keys())
+            if left.get(key) != right.get(key)
+        ]
+    cells = [(row["field"], row["first"], row["second"]) for row in rows]
+    terminal.show(json).print(terminal.table(f"{one.id} and {two.id}", ("differs in", "first", "second"), cells))
+    terminal.write_json(rows, json)
+
+
+@app.command()
+def delete(runs: list[str], yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Delete runs."""
+    from radii.study.store import Store
+
+    store = Store.default()
+    found = [store.find(run) for run in runs]
+    for run in found:
+        if yes or typer.confirm(f"Delete {run.id}?"):
+            store.delete(run)
+            terminal.show().print(f"deleted {run.id}")
+
+
+def _row(run: Run) -> dict[str, Any]:
+    when = datetime.fromtimestamp(run.folder.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M")
+    spec, result = run.spec["spec"], run.result
+    return {
+        "run": run.id,
+        "what": _what(spec),
+        "main result": _main(result),
+        "seconds": run.environment.get("seconds"),
+        "MB": round(run.size / 1e6, 2),
+        "when": when,
+    }
+
+
+def _what(spec: dict[str, Any]) -> str:
+    """Dataset, model and method of a spec, wherever it keeps them."""
+    parts = []
+    inner = spec.get("model") if isinstance(spec.get("model"), dict) and "data" in spec["model"] else spec
+    assert isinstance(inner, dict)
+    data = spec.get("data") or inner.get("data") or {}
+    parts.append("+".join([str(data.get("source", "")), *data.get("variants", [])]))
+    parts += [
+        part["name"] for key in ("model", "method") if isinstance(part := inner.get(key), dict) and "name" in part
+    ]
+    if isinstance(ball := spec.get("ball"), dict):
+        parts.append(f"{ball['norm']}:{ball['radius']:.4g}")
+    return " ".join(part for part in parts if part)
+
+
+def _main(result: dict[str, Any]) -> str:
+    for key, value in result.items():
+        if key.endswith("accuracy") and key.startswith(("test", "robust")) and isinstance(value, float):
+            return f"{key.replace('_', ' ')} {value:.2%}"
+    return ""
+
+
+def _flat(content: Any, name: str) -> dict[str, Any]:
+    """Nested dictionaries as dotted names; long lists (histories) only by their length."""
+    if isinstance(content, dict):
+        return {key: value for part, inner in content.items() for key, value in _flat(inner, f"{name}.{part}").items()}
+    if isinstance(content, list) and len(content) > 8:
+        return {f"{name} (length)": len(content)}
+    return {name: content}
+
+
+def register(main: typer.Typer) -> None:
+    """Add the commands."""
+    main.add_typer(app, name="runs")

@@ -1,0 +1,85 @@
+"""`radii variants`: see what smoothing, saturation and the others do to a dataset's images."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from radii.cli import terminal
+
+WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--pca")
+USUAL = ("smooth:3", "smooth:5", "smooth:8", "saturate:4", "saturate:16", "gamma:0.5", "scale:0.5", "binarize", "edges")
+VALUE = re.compile(r"[\d.]+(e-?\d+)?|inf|\d[\d,-]*")
+
+Numbers = Annotated[list[str] | None, typer.Option(metavar="VALUE…")]
+
+
+class SeveralValues(TyperCommand):
+    """Lets `--smooth 2 5 8` mean `--smooth 2 --smooth 5 --smooth 8`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat an option before each further value behind it."""
+        repeated: list[str] = []
+        option = None
+        for word in args:
+            if option and repeated[-1] != option and VALUE.fullmatch(word):
+                repeated.append(option)
+            elif not (option and VALUE.fullmatch(word)):
+                option = word if word in WITH_VALUES else None
+            repeated.append(word)
+        return super().parse_args(ctx, repeated)
+
+
+def variants(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name or path, for example mnist.")],
+    smooth: Numbers = None,
+    smooth2d: Numbers = None,
+    saturate: Numbers = None,
+    gamma: Numbers = None,
+    scale: Numbers = None,
+    pca: Numbers = None,
+    binarize: Annotated[bool, typer.Option("--binarize", help="Pixels of 0 and 1.")] = False,
+    edges: Annotated[bool, typer.Option("--edges", help="Canny edges, sigma 1.")] = False,
+    chain: Annotated[list[str] | None, typer.Option(help="Several in turn, as smooth:3+binarize.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The picture to write; NAME-variants.png by default.")] = None,
+    json: terminal.Json = None,
+) -> None:
+    """Draw a dataset's variants side by side, for example: radii variants mnist --smooth 2 5 8."""
+    from radii import progress
+    from radii.data import gallery, recipe, sources
+
+    valued = {"smooth": smooth, "smooth2d": smooth2d, "saturate": saturate, "gamma": gamma, "scale": scale, "pca": pca}
+    asked = [f"{name}:{value}" for name, values in valued.items() for value in values or ()]
+    asked += ["binarize"] * binarize + ["edges"] * edges + list(chain or ())
+    chains = ["+".join(str(recipe.parse(part)) for part in text.split("+")) for text in asked or USUAL]
+    with progress.display(terminal.RichDisplay()):
+        data = sources.load(dataset)
+        rows = gallery.examples(data, chains)
+    present = [name for label, name in enumerate(data.classes) if (data.train.y == label).any()]
+    target = out or Path(f"{re.sub(r'[^A-Za-z0-9.-]+', '-', data.name)}-variants.png")
+    terminal.write_whole(target, gallery.encoded(gallery.draw(rows, present), target))
+    table = [_described(text, images, rows[0][1]) for text, images in rows]
+    terminal.write_json({"dataset": data.name, "out": str(target), "variants": table}, json)
+    columns = ("variant", "mean pixel", "pixels at 0 or 1", "moved by (mean)", "moved by (largest)")
+    cells = [(row["variant"], *(f"{value:.3f}" for value in list(row.values())[1:])) for row in table]
+    terminal.show(json).print(terminal.table(f"{data.name}: one image per class, in {target}", columns, cells))
+
+
+def _described(text: str, images: Any, original: Any) -> dict[str, Any]:
+    change = abs(images - original)
+    return {
+        "variant": text,
+        "mean": float(images.mean()),
+        "extreme": float(((images == 0) | (images == 1)).mean()),
+        "mean_change": float(change.mean()),
+        "largest_change": float(change.max()),
+    }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(cls=SeveralValues)(variants)

@@ -1,0 +1,159 @@
+"""Batches from memory, shuffled and augmented: every draw hangs on (seed, epoch, step).
+
+There is no state to save: a run that resumes at epoch 7, step 31 asks for
+exactly that step and meets the bits it would have met. Pixels stay uint8 until
+their batch is due, and augmentation is a few tensor operations on a whole
+batch, on its device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from radii.data.dataset import Dataset
+from radii.errors import InputError
+from radii.randomness import stream
+from radii.spec import Spec
+
+
+class Augmentation(Spec):
+    """Random changes of training images that keep their class.
+
+    ``crop``: pad by so many pixels (mirror border) and cut out the old size at
+    a random place. ``flip``: mirror left-right with probability 1/2. ``erase``:
+    paint one square of that side, wholly inside the image, in the mean color.
+    ``together``: one draw for a whole batch, as in the public code of Prach &
+    Lampert 2025, instead of one per image.
+    """
+
+    crop: int = 0
+    flip: bool = False
+    erase: int = 0
+    together: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is done at all."""
+        return self.crop > 0 or self.flip or self.erase > 0
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Refuse what cannot be done to inputs of ``shape``."""
+        if self.crop < 0 or self.erase < 0:
+            raise InputError(f"Crop and erase must be at least 0 pixels, got {self.crop} and {self.erase} instead.")
+        if not self.changes:
+            return
+        if len(shape) != 3:
+            raise InputError(f"Augmentation needs [c, h, w] images, got inputs of shape {shape} instead.")
+        side = min(shape[1:])
+        if self.crop >= side:
+            raise InputError(f"Crop must pad by less than the image's side {side}, got {self.crop} instead.")
+        if self.erase > side:
+            raise InputError(f"The erased square must fit into the image's side {side}, got {self.erase} instead.")
+
+    def __call__(self, x: Tensor, generator: Generator, fill: Tensor) -> Tensor:
+        """Augmented float32 images [b, c, h, w]; ``fill`` [c] is the color of erased squares."""
+        draws = 1 if self.together else len(x)
+        if self.crop:
+            x = random_crop(x, self.crop, _integers(2 * self.crop + 1, (2, draws), generator))
+        if self.flip:
+            mirrored = torch.rand(draws, generator=generator).to(x.device) < 0.5
+            x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
+        if self.erase:
+            high = torch.tensor([x.shape[2], x.shape[3]]) - self.erase + 1
+            corner = (torch.rand(2, draws, generator=generator) * high[:, None]).long()
+            x = erase_square(x, corner, self.erase, fill)
+        return x
+
+
+def random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
+    """Mirror-pad by ``pad`` and cut the old size out at ``offset`` [2, b or 1] from the upper left corner."""
+    height, width = x.shape[2:]
+    padded = F.pad(x, (pad, pad, pad, pad), mode="reflect")
+    if offset.shape[1] == 1:
+        top, left = int(offset[0, 0]), int(offset[1, 0])
+        return padded[:, :, top : top + height, left : left + width].contiguous()
+    # All windows at once are a view: windows[b, :, i, j] is the crop whose corner is (i, j).
+    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+    offset = offset.to(x.device)
+    return windows[torch.arange(len(x), device=x.device), :, offset[0], offset[1]]
+
+
+def erase_square(x: Tensor, corner: Tensor, side: int, fill: Tensor) -> Tensor:
+    """Paint the square of ``side`` at ``corner`` [2, b or 1] in ``fill`` [c]."""
+    corner = corner.to(x.device)
+    rows = _within(corner[0], side, x.shape[2])
+    columns = _within(corner[1], side, x.shape[3])
+    square = (rows[:, :, None] & columns[:, None, :])[:, None]
+    return torch.where(square, fill.to(x)[None, :, None, None], x)
+
+
+def _within(start: Tensor, side: int, size: int) -> Tensor:
+    place = torch.arange(size, device=start.device)[None]
+    return (place >= start[:, None]) & (place < start[:, None] + side)
+
+
+def _integers(high: int, size: tuple[int, int], generator: Generator) -> Tensor:
+    return torch.randint(high, size, generator=generator)
+
+
+class Batches:
+    """Shuffled batches of a dataset: float32 inputs and int64 labels on ``device``.
+
+    An incomplete last batch is left out (another shuffle brings its points
+    back), unless the dataset is smaller than one batch: then it is the batch.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        seed: int = 0,
+        augment: Augmentation | None = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        if batch_size < 1:
+            raise InputError(f"The batch size must be at least 1, got {batch_size} instead.")
+        self.batch_size = min(batch_size, len(dataset))
+        self.augment = augment or Augmentation()
+        self.augment.check(dataset.shape)
+        self._seed, self._device = seed, torch.device(device)
+        x = dataset.x if dataset.x.flags.writeable else np.array(dataset.x)  # torch refuses read-only memory
+        self._x, self._y = torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(np.array(dataset.y))
+
+    def __len__(self) -> int:
+        """Steps of one epoch."""
+        return len(self._y) // self.batch_size
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The mean of each channel (of each feature, for features), in [0, 1] units."""
+        dims = [0, 2, 3] if self._x.dim() == 4 else [0]
+        chunks = [part.double().sum(dims) for part in self._x.split(4096)]
+        count = self._x.numel() // len(chunks[0])
+        scale = 255 if self._x.dtype == torch.uint8 else 1
+        return (torch.stack(chunks).sum(0) / (count * scale)).float()
+
+    def order(self, epoch: int) -> Tensor:
+        """The permutation of the points in ``epoch``."""
+        return torch.randperm(len(self._y), generator=stream(self._seed, "shuffle", epoch))
+
+    def epoch(self, number: int, start_step: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of epoch ``number`` from ``start_step`` on."""
+        order = self.order(number)
+        for step in range(start_step, len(self)):
+            rows = order[step * self.batch_size : (step + 1) * self.batch_size]
+            x = as_float(self._x[rows].to(self._device))
+            if self.augment.changes:
+                x = self.augment(x, stream(self._seed, "augment", number, step), self.mean)
+            yield x, self._y[rows].to(self._device)
+
+
+def as_float(x: Tensor) -> Tensor:
+    """uint8 grey levels as float32 in [0, 1], exactly as :meth:`Dataset.tensors` has them."""
+    return x.float().div_(255) if x.dtype == torch.uint8 else x

@@ -1,0 +1,163 @@
+"""Decoded datasets on disk: memory-mapped arrays with their digests, whole or not there at all.
+
+::
+
+    $RADII_CACHE/decoded/<key>/train-x.npy train-y.npy test-x.npy test-y.npy meta.json
+    $RADII_CACHE/datasets/<name>/       files fetched from the hub
+    $RADII_CACHE/pca/                   principal components
+
+A key hashes what the source is (its files' paths, sizes and times of change).
+A folder is built aside and appears by one rename; builders of one key wait for
+each other on a file lock that dies with its process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii.data.dataset import Data, Dataset
+from radii.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # no flock on this system: two builders may both work, the first rename wins
+    fcntl = None  # type: ignore[assignment]
+
+REVISION = 1
+SIDES = ("train", "test")
+Build = Callable[[Path], tuple[str, ...]]
+
+
+def folder() -> Path:
+    """``$RADII_CACHE``, else the user's cache folder."""
+    given = os.environ.get("RADII_CACHE")
+    if given:
+        return Path(given).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
+    return Path(base).expanduser() / "radii"
+
+
+def stored(identity: Mapping[str, Any], name: str) -> Data | None:
+    """The decoded data of a source, or None if it is not here; images stay on disk until used."""
+    meta = read_meta(identity)
+    if meta is None:
+        return None
+    place = _place(identity)
+    train, test = (_opened(place, side, tuple(meta["classes"]), name, meta["digests"][side]) for side in SIDES)
+    return Data(train, test, name)
+
+
+def _opened(place: Path, side: str, classes: tuple[str, ...], name: str, digest: str | None = None) -> Dataset:
+    x = np.load(place / f"{side}-x.npy", mmap_mode="r", allow_pickle=False)
+    y = np.load(place / f"{side}-y.npy", allow_pickle=False)
+    return Dataset(x, y, classes, f"{name} {side}", digest)
+
+
+def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Classes, digests and sizes of a decoded source; None unless every file is as long as it should be."""
+    place = _place(identity)
+    try:
+        meta = json.loads((place / "meta.json").read_text())
+        whole = all((place / file).stat().st_size == size for file, size in meta["bytes"].items())
+    except (OSError, ValueError, KeyError):
+        return None
+    return meta if whole else None
+
+
+def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
+    """Decode a source into the cache and return it; if another process does so already, wait for it.
+
+    ``fill(folder)`` writes the four arrays and returns the class names.
+    """
+    place = _place(identity)
+    with writing(place), _locked(place):
+        found = stored(identity, name)
+        if found is not None:
+            return found
+        for dead in place.parent.glob(f".{place.name}.*.part"):  # left by a killed builder: we hold its lock
+            shutil.rmtree(dead, ignore_errors=True)
+        work = aside(place)
+        work.mkdir()
+        try:
+            classes = fill(work)
+            _seal(work, dict(identity), classes, name)
+            _publish(work, place, identity)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    built = stored(identity, name)
+    assert built is not None, "a folder just built is complete"
+    return built
+
+
+def _publish(work: Path, place: Path, identity: Mapping[str, Any]) -> None:
+    """``work`` becomes ``place`` in one step, unless somebody was faster where there are no locks."""
+    shutil.rmtree(place, ignore_errors=True)  # an incomplete one, or it would have been taken
+    try:
+        os.rename(work, place)
+    except OSError:
+        if read_meta(identity) is None:
+            raise
+
+
+def _seal(work: Path, identity: dict[str, Any], classes: tuple[str, ...], name: str) -> None:
+    """Check the arrays, and write their digests and sizes beside them."""
+    parts = {side: _opened(work, side, classes, name) for side in SIDES}
+    Data(parts["train"], parts["test"], name)  # refuses splits that do not fit together
+    digests = {side: part.digest for side, part in parts.items()}
+    sizes = {path.name: path.stat().st_size for path in work.glob("*.npy")}
+    meta = {"identity": identity, "classes": classes, "digests": digests, "bytes": sizes}
+    (work / "meta.json").write_text(json.dumps(meta, indent=1))
+
+
+def new_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A writable memory-mapped .npy with its room on disk reserved.
+
+    Without the reservation a full disk would be met as a bus error in the middle of writing.
+    """
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
+
+
+def aside(path: Path) -> Path:
+    """A name beside ``path`` for what is not finished yet."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Make the folder of ``path``; a cache that cannot be written is a sentence, not a traceback."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"The cache {folder()} cannot be written: {reason}. Set RADII_CACHE to a folder with room."
+        ) from error
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    with open(place.with_name(f".{place.name}.lock"), "w") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _place(identity: Mapping[str, Any]) -> Path:
+    text = json.dumps({"revision": REVISION, **identity}, sort_keys=True)
+    return folder() / "decoded" / hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,0 +1,9 @@
+"""What a dataset can be stored as: parquet in the Hugging Face layout, .npz, a folder of images by class.
+
+Readers open files that strangers wrote: no pickle, no decompression bomb, and
+every fault is one :class:`~radii.errors.InputError` that names the file or row.
+"""
+
+from radii.data.formats.source import Encoded, Side, Source, identity, open_source
+
+__all__ = ["Encoded", "Side", "Source", "identity", "open_source"]

@@ -1,0 +1,112 @@
+"""A source: what a file or folder holds, opened but not decoded yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii.errors import InputError
+
+IMAGES = (".png", ".jpg", ".jpeg", ".webp")
+ACCEPTED = "a parquet file or folder, an .npz file with x and y, or a folder of images by class (PNG, JPEG, WebP)"
+TEST_NAMES = ("test", "validation", "valid", "val")
+
+
+class Encoded(Protocol):
+    """Images that are still PNG, JPEG or WebP: the reader of a range of them."""
+
+    def __len__(self) -> int: ...
+
+    def images(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
+        """Where each of the images start..stop-1 stands, and its bytes."""
+
+    def address(self) -> dict[str, Any]:
+        """JSON from which another process opens the same images."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One split: labels, and inputs either decoded or still encoded."""
+
+    y: NDArray[np.int64]
+    x: NDArray[np.generic] | Encoded
+
+
+@dataclass(frozen=True)
+class Source:
+    """Class names and splits: ``train`` and ``test``, or ``all`` when the files know no split."""
+
+    classes: tuple[str, ...]
+    sides: dict[str, Side]
+
+
+def identity(path: Path) -> dict[str, Any]:
+    """What tells this source from any other and from its own former contents: paths, sizes, times of change."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    facts = [[str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    return {"path": str(path.resolve()), "files": facts}
+
+
+def open_source(path: Path) -> Source:
+    """Open what stands at ``path``, whatever its format."""
+    from radii.data.formats import folder, npz, parquet
+
+    if path.is_dir():
+        if any(path.rglob("*.parquet")):
+            return parquet.read(path)
+        if any(file.suffix.lower() in IMAGES for file in path.rglob("*")):
+            return folder.read(path)
+        raise InputError(f"The folder {path} holds neither parquet files nor images; a dataset is {ACCEPTED}.")
+    if path.suffix.lower() == ".parquet":
+        return parquet.read(path)
+    if path.suffix.lower() == ".npz":
+        return npz.read(path)
+    raise InputError(f"The file {path} is of no known format; a dataset is {ACCEPTED}.")
+
+
+def named_sides(names: list[str]) -> dict[str, str]:
+    """Which of these split names is train and which is test; neither: all of them are one split.
+
+    >>> named_sides(["train", "validation"])
+    {'train': 'train', 'test': 'validation'}
+    """
+    test = next((name for name in TEST_NAMES if name in names), None)
+    return {"train": "train", "test": test} if "train" in names and test else {}
+
+
+def class_numbers(
+    labels: list[NDArray[Any]], names: tuple[str, ...] | None, where: Path
+) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
+    """Labels of the splits as int64 class numbers, and the class names.
+
+    Words are numbered in alphabetical order. Whole numbers keep their value;
+    without names, the classes are 0..largest label.
+    """
+    every = np.concatenate(labels)
+    if every.dtype.kind in "US":
+        words = names or tuple(sorted({str(word) for word in every}))
+        number = {word: place for place, word in enumerate(words)}
+        unknown = next((str(word) for word in every if str(word) not in number), None)
+        if unknown is not None:
+            raise InputError(f"The label {unknown!r} in {where} is not among the classes {', '.join(words)}.")
+        return [np.array([number[str(word)] for word in part], np.int64) for part in labels], words
+    if every.dtype.kind not in "iu":
+        raise InputError(f"Labels in {where} must be whole class numbers or words, got {every.dtype} instead.")
+    return _checked_numbers(labels, every, names, where)
+
+
+def _checked_numbers(
+    labels: list[NDArray[Any]], every: NDArray[Any], names: tuple[str, ...] | None, where: Path
+) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
+    low, high = (int(every.min()), int(every.max())) if len(every) else (0, 0)
+    count = len(names) if names else high + 1
+    if low < 0 or high >= count:
+        raise InputError(f"Labels in {where} must lie in 0..{count - 1}, got {low}..{high} instead.")
+    if count > max(len(every), 2):
+        raise InputError(f"Labels in {where} must be class numbers 0, 1, 2, …, got {high} among {len(every)} points.")
+    return [part.astype(np.int64) for part in labels], names or tuple(str(label) for label in range(count))

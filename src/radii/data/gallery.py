@@ -1,0 +1,93 @@
+"""A picture of variants: one row per variant, one column per class. Pillow only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from radii.data import recipe, subspace, variants
+from radii.data.dataset import Data
+from radii.errors import InputError
+
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+CELL, GAP, HEADING = 64, 4, 22
+INK, PAPER = (32, 33, 36), (255, 255, 255)
+
+
+def examples(data: Data, chains: Sequence[str], columns: int = 10) -> list[tuple[str, NDArray[np.float32]]]:
+    """The first training image of each class, original and under every chain of variants: (text, [k, c, h, w]).
+
+    Only these images are changed; ``pca`` is still fitted on the whole training
+    split, where it comes first in its chain.
+    """
+    if not data.train.is_image:
+        raise InputError(f"A gallery needs images, {data.name} has features of shape {data.shape}.")
+    first = [int(np.argmax(data.train.y == label)) for label in np.unique(data.train.y)[:columns]]
+    few = data.train.take(np.array(first))
+    rows = [("original", variants.as_float(few.x))]
+    for text in chains:
+        shown = Data(few, few, data.name)
+        for place, part in enumerate(text.split("+")):
+            shown = _changed(shown, recipe.parse(part), data if place == 0 else None)
+        rows.append((text, variants.as_float(shown.train.x)))
+    return rows
+
+
+def _changed(few: Data, variant: recipe.Variant, whole: Data | None) -> Data:
+    if variant.kind == "subset":
+        raise InputError("A subset changes no image: leave subset out of the gallery.")
+    if variant.kind != "pca":
+        return variant.apply(few)
+    if whole is None:
+        raise InputError("In a gallery pca must be the first variant of its chain.")
+    ranges = subspace.parse_ranges(variant.argument)
+    images = replace(few.train, x=subspace.cached_basis(whole.train).project(few.train.x, ranges), known_digest=None)
+    return Data(images, images, few.name)
+
+
+def draw(rows: Sequence[tuple[str, NDArray[np.float32]]], headings: Sequence[str]) -> Image.Image:
+    """Rows of images in [0, 1] with their text at the left and ``headings`` above; pixels are magnified whole."""
+    count, _, height, width = rows[0][1].shape
+    factor = max(1, CELL // max(height, width))
+    high, wide = height * factor, width * factor
+    font = ImageFont.load_default(size=13)
+    left = GAP * 2 + int(max(font.getlength(text) for text, _ in rows))
+    size = (left + count * (wide + GAP), HEADING + len(rows) * (high + GAP))
+    sheet = Image.new("RGB", size, PAPER)
+    pen = ImageDraw.Draw(sheet)
+    for column, heading in enumerate(headings[:count]):
+        pen.text((left + column * (wide + GAP), GAP), _fitting(heading, wide, font), INK, font)
+    for row, (text, images) in enumerate(rows):
+        top = HEADING + row * (high + GAP)
+        pen.text((GAP, top + high // 2 - 8), text, INK, font)
+        for column, image in enumerate(images):
+            sheet.paste(
+                _picture(image).resize((wide, high), Image.Resampling.NEAREST), (left + column * (wide + GAP), top)
+            )
+    return sheet
+
+
+def encoded(picture: Image.Image, path: Path) -> bytes:
+    """The picture's bytes in the format that the name of ``path`` asks for."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"The gallery must be a {', '.join(FORMATS)} file, got {path.name!r} instead.")
+    buffer = io.BytesIO()
+    picture.save(buffer, format=FORMATS[path.suffix.lower()])
+    return buffer.getvalue()
+
+
+def _picture(image: NDArray[np.float32]) -> Image.Image:
+    levels = np.rint(image * 255).astype(np.uint8)
+    return Image.fromarray(levels.transpose(1, 2, 0) if len(levels) == 3 else levels[0])
+
+
+def _fitting(text: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
+    while len(text) > 1 and font.getlength(text) > width:
+        text = text[:-1]
+    return text

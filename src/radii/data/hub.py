@@ -1,0 +1,111 @@
+"""Datasets of the Hugging Face hub: fetched when a user names one, checked against the hub's sha256, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from radii import progress
+from radii.data import cache
+from radii.errors import InputError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dataset of the hub: repository, the folder of the wanted configuration, download size, what it is."""
+
+    repository: str
+    configuration: str
+    megabytes: int
+    contents: str
+
+
+KNOWN = {
+    "mnist": Entry("ylecun/mnist", "mnist", 18, "70,000 digits, 28 x 28 grey, 10 classes"),
+    "fashion-mnist": Entry(
+        "zalando-datasets/fashion_mnist", "fashion_mnist", 36, "70,000 clothes, 28 x 28 grey, 10 classes"
+    ),
+    "cifar10": Entry("uoft-cs/cifar10", "plain_text", 144, "60,000 photographs, 32 x 32 color, 10 classes"),
+    "cifar100": Entry("uoft-cs/cifar100", "cifar100", 142, "60,000 photographs, 32 x 32 color, 100 classes"),
+    "svhn": Entry("ufldl-stanford/svhn", "cropped_digits", 261, "99,289 house numbers, 32 x 32 color, 10 classes"),
+}
+
+
+def fetch(name: str) -> Path:
+    """Download a known dataset into the cache and return its folder; an interrupted download continues."""
+    entry = KNOWN[name]
+    done = cache.folder() / "datasets" / name
+    part = cache.folder() / "downloads" / name
+    with cache.writing(done), cache.writing(part / "x"):
+        try:
+            files = _files(entry)
+            for file in files:
+                _download(entry, file, part, name)
+        except InputError:
+            raise
+        except Exception as error:  # the hub's client raises many types of several libraries
+            raise _explained(name, entry, error) from error
+        root = part / entry.configuration
+        shutil.rmtree(done, ignore_errors=True)
+        os.replace(root if root.is_dir() else part, done)
+        shutil.rmtree(part, ignore_errors=True)
+    return done
+
+
+@dataclass(frozen=True)
+class _File:
+    path: str
+    revision: str
+    sha256: str | None
+
+
+def _files(entry: Entry) -> list[_File]:
+    """The train and test parquet files of the configuration, with the sums the hub knows of them."""
+    from huggingface_hub import HfApi
+
+    info = HfApi().dataset_info(entry.repository, files_metadata=True, timeout=20)
+    wanted = [
+        item
+        for item in info.siblings or []
+        if item.rfilename.startswith(f"{entry.configuration}/")
+        and item.rfilename.rsplit("/", 1)[-1].startswith(("train", "test"))
+        and item.rfilename.endswith(".parquet")
+    ]
+    if not wanted:
+        raise InputError(
+            f"The hub's {entry.repository} has no parquet files in {entry.configuration}/: download the dataset "
+            "yourself and give its path."
+        )
+    return [_File(item.rfilename, info.sha or "main", _sum(item.lfs)) for item in wanted]
+
+
+def _sum(lfs: Any) -> str | None:
+    return None if lfs is None else str(lfs.sha256)
+
+
+def _download(entry: Entry, file: _File, folder: Path, name: str) -> None:
+    from huggingface_hub import hf_hub_download
+
+    with progress.task(f"fetching {name} ({file.path})"):
+        path = hf_hub_download(
+            entry.repository, file.path, repo_type="dataset", revision=file.revision, local_dir=folder
+        )
+    if file.sha256 is not None and _sha256(Path(path)) != file.sha256:
+        Path(path).unlink()
+        raise InputError(f"The downloaded {file.path} of {entry.repository} is damaged (sha256 differs). Try again.")
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _explained(name: str, entry: Entry, error: Exception) -> InputError:
+    return InputError(
+        f"{name} is not on this machine and cannot be fetched from {entry.repository} on the Hugging Face hub "
+        f"({type(error).__name__}): go online, or set RADII_DATA to a folder that holds {name}/."
+    )

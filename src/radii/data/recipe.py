@@ -1,0 +1,150 @@
+"""The grammar NAME+VARIANT:ARGUMENT+…: what stands behind a dataset's name, parsed, applied and hashed.
+
+``cifar10+pca:1-16,513-3072+saturate:8`` is the dataset ``cifar10`` and two
+variants, applied from left to right. A variant's digest follows from the
+digest of what it is made of and its canonical text, so that a spec can name it
+without computing it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radii.data import cache, subspace, variants
+from radii.data.dataset import Data
+from radii.errors import InputError, unknown_name
+
+REVISION = 1  # to be raised when a variant's meaning changes: digests, and with them runs, change too
+SLOW = 2000  # images from which on a slow variant is kept in the cache
+GRAMMAR = "Write NAME+VARIANT:ARGUMENT, for example mnist+smooth:3 or cifar10+pca:1-16,513-3072+saturate:8."
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A variant by name: how its argument is read, and the map of pixels where it is one."""
+
+    read: Callable[[str], Any] | None
+    pixels: Callable[..., variants.Pixels] | None
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One link of the chain: a kind and its argument in canonical text."""
+
+    kind: str
+    argument: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    def apply(self, data: Data) -> Data:
+        """This variant of both splits; ``pca`` is fitted on train, ``subset`` takes from train only."""
+        name = f"{data.name}+{self}"
+        digests = self.digests(data.train.digest, data.test.digest)
+        if self.kind == "subset":
+            chosen = data.train.subset(int(self.argument))
+            train_x, train_y, test_x = chosen.x, chosen.y, data.test.x
+        elif self.kind == "edges" and len(data.train) >= SLOW:
+            kept = self._kept(data, digests)
+            train_x, train_y, test_x = kept.train.x, data.train.y, kept.test.x
+        else:
+            (train_x, test_x), train_y = self._pixels(data), data.train.y
+        train = replace(data.train, x=train_x, y=train_y, name=f"{name} train", known_digest=digests[0])
+        test = replace(data.test, x=test_x, name=f"{name} test", known_digest=digests[1])
+        return Data(train, test, name)
+
+    def digests(self, train: str, test: str) -> tuple[str, str]:
+        """The digests of this variant of splits with the digests ``train`` and ``test``."""
+        if self.kind == "subset":
+            return self._hash(train), test
+        if self.kind == "pca":  # the test split, too, is made of the components of train
+            return self._hash(train), self._hash(test, train)
+        return self._hash(train), self._hash(test)
+
+    def _hash(self, *digests: str) -> str:
+        return hashlib.sha256("\x1f".join(("variant", str(REVISION), *digests, str(self))).encode()).hexdigest()
+
+    def _kept(self, data: Data, digests: tuple[str, str]) -> Data:
+        """This variant from the cache, where it is put on first use: Canny takes 0.5 ms per image."""
+        identity = {"variant": list(digests)}
+
+        def fill(folder: Path) -> tuple[str, ...]:
+            for side, part, x in zip(cache.SIDES, (data.train, data.test), self._pixels(data), strict=True):
+                np.save(folder / f"{side}-x.npy", x)
+                np.save(folder / f"{side}-y.npy", part.y)
+            return data.classes
+
+        return cache.stored(identity, data.name) or cache.build(identity, data.name, fill)
+
+    def _pixels(self, data: Data) -> tuple[variants.Pixels, variants.Pixels]:
+        kind = KINDS[self.kind]
+        if kind.pixels is None:
+            basis = subspace.cached_basis(data.train)
+            ranges = subspace.parse_ranges(self.argument)
+            return basis.project(data.train.x, ranges), basis.project(data.test.x, ranges)
+        arguments = () if kind.read is None else (kind.read(self.argument),)
+        return kind.pixels(data.train.x, *arguments), kind.pixels(data.test.x, *arguments)
+
+
+def parse(text: str) -> Variant:
+    """Read one ``VARIANT:ARGUMENT``; the argument is put into its canonical form.
+
+    >>> str(parse("gamma:0.70"))
+    'gamma:0.7'
+    """
+    name, _, argument = text.strip().partition(":")
+    if name not in KINDS:
+        raise unknown_name("variant", name, KINDS, GRAMMAR)
+    read = KINDS[name].read
+    if read is None:
+        if argument:
+            raise InputError(f"The variant {name!r} takes no argument, got {argument!r}. {GRAMMAR}")
+        return Variant(name)
+    if not argument:
+        raise InputError(f"The variant {name!r} needs an argument: {KINDS[name].meaning}. {GRAMMAR}")
+    value = read(argument)
+    return Variant(name, subspace.format_ranges(value) if name == "pca" else f"{value:.12g}")
+
+
+def split(text: str) -> tuple[str, tuple[Variant, ...]]:
+    """A dataset's name or path, and the variants behind it; a ``+`` within an existing path stays there."""
+    parts = text.strip().split("+")
+    for length in range(len(parts), 0, -1):
+        base = "+".join(parts[:length])
+        if length == 1 or Path(base).expanduser().exists():
+            return base.strip(), tuple(parse(part) for part in parts[length:])
+    raise AssertionError("unreachable: text.split gives at least one part")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"A variant's argument must be a number, got {text!r} instead. {GRAMMAR}") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"A variant's argument must be a whole number, got {text!r} instead. {GRAMMAR}") from None
+
+
+KINDS = {
+    "smooth": Kind(_whole, variants.smooth, "the filter's length in pixels"),
+    "smooth2d": Kind(_whole, variants.smooth2d, "the filter's side in pixels"),
+    "saturate": Kind(_number, variants.saturate, "p > 0, or inf"),
+    "gamma": Kind(_number, variants.gamma, "the exponent"),
+    "scale": Kind(_number, variants.scale, "the factor, in [0, 1]"),
+    "binarize": Kind(None, variants.binarize, ""),
+    "edges": Kind(None, variants.edges, ""),
+    "pca": Kind(subspace.parse_ranges, None, "ranges of components, as 1-16,513-3072"),
+    "subset": Kind(_whole, None, "the number of training points"),
+}

@@ -1,0 +1,227 @@
+"""From a name to data: ``load("mnist+smooth:3")``.
+
+A name is looked up in ``$RADII_DATA``, then in the cache, then fetched from the
+Hugging Face hub; anything else is a path. Decoded once, memory-mapped ever after.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii.data import cache, formats, hub, recipe
+from radii.data.dataset import Data
+from radii.data.formats import Encoded, Side, Source
+from radii.errors import InputError, unknown_name
+from radii.randomness import numpy_stream
+
+BUNDLED = "digits"
+ELSEWHERE = "Or give the path of a parquet file or folder, an .npz file, or a folder of images by class."
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a dataset is: its name, its path (None for the bundled digits) and what identifies its content."""
+
+    name: str
+    path: Path | None
+    identity: dict[str, Any]
+
+
+def load(name: str) -> Data:
+    """The train and test split of ``DATASET``: a name or path with variants behind it."""
+    base, chain = recipe.split(name)
+    data = _base(locate(base))
+    for variant in chain:
+        data = variant.apply(data)
+    return data
+
+
+def digest(name: str) -> tuple[str, str]:
+    """The digests of train and test, without computing variants; decodes only what was never decoded."""
+    base, chain = recipe.split(name)
+    found = locate(base)
+    meta = cache.read_meta(found.identity)
+    if meta is None:
+        data = _base(found)
+        digests = data.train.digest, data.test.digest
+    else:
+        digests = meta["digests"]["train"], meta["digests"]["test"]
+    for variant in chain:
+        digests = variant.digests(*digests)
+    return digests
+
+
+def locate(base: str, fetch: bool = True) -> Found:
+    """Find a dataset by name or path; a known name that is nowhere here is fetched from the hub."""
+    if base == BUNDLED:
+        return Found(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
+    known = base.replace("_", "-")
+    if known in hub.KNOWN:
+        here = local(known)
+        if here is None and not fetch:
+            raise InputError(f"{known} is not on this machine.")
+        return _found(known, here or hub.fetch(known))
+    path = Path(base).expanduser()
+    if base and path.exists():
+        return _found(path.resolve().name, path)
+    here = local(base) if base and os.sep not in base else None
+    if here is not None:
+        return _found(base, here)
+    if os.sep in base or path.suffix:
+        raise InputError(f"There is no file or folder {base!r}.")
+    raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], ELSEWHERE)
+
+
+def local(name: str) -> Path | None:
+    """The folder or file of a named dataset in ``$RADII_DATA`` or among what was fetched before."""
+    spellings = dict.fromkeys((name, name.replace("-", "_"), name.replace("-", ""), name.upper()))
+    roots = [Path(root).expanduser() for root in (os.environ.get("RADII_DATA"),) if root] + [
+        cache.folder() / "datasets"
+    ]
+    for root in roots:
+        for spelling in spellings:
+            for candidate in (root / spelling, root / f"{spelling}.npz", root / f"{spelling}.parquet"):
+                if candidate.exists():
+                    return candidate
+    return None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One line of ``radii datasets``: ``path`` is empty for what is not a file of this machine."""
+
+    name: str
+    contents: str
+    where: str
+    path: str
+    megabytes: float
+    decoded: bool
+
+
+def listing() -> list[Listing]:
+    """Every dataset that a name reaches: bundled, in ``$RADII_DATA``, fetched before, or on the hub.
+
+    Looks at files' names and sizes only.
+    """
+    digits = locate(BUNDLED)
+    lines = [Listing(BUNDLED, "1,797 digits, 8 x 8 grey, 10 classes", "scikit-learn", "", 0.1, _is_decoded(digits))]
+    for name, entry in hub.KNOWN.items():
+        path = local(name)
+        if path is None:
+            lines.append(Listing(name, entry.contents, f"hub: {entry.repository}", "", entry.megabytes, False))
+        else:
+            lines.append(_here(name, entry.contents, path))
+    listed = {Path(line.path) for line in lines if line.path}
+    for root in _roots():
+        for path in sorted(root.iterdir()) if root.is_dir() else []:
+            if path not in listed and not path.name.startswith(".") and _is_dataset(path):
+                lines.append(_here(path.stem, "your own", path))
+    return lines
+
+
+def _here(name: str, contents: str, path: Path) -> Listing:
+    found = _found(name, path)
+    size = sum(fact[1] for fact in found.identity["files"]) / 1e6
+    return Listing(name, contents, str(path.parent), str(path), size, _is_decoded(found))
+
+
+def _is_decoded(found: Found) -> bool:
+    return cache.read_meta(found.identity) is not None
+
+
+def _is_dataset(path: Path) -> bool:
+    return path.is_dir() or path.suffix in (".npz", ".parquet")
+
+
+def _roots() -> list[Path]:
+    given = os.environ.get("RADII_DATA")
+    return ([Path(given).expanduser()] if given else []) + [cache.folder() / "datasets"]
+
+
+def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of train and test where the source knows no split: a fifth of each class, at least one point, is test.
+
+    The draw is fixed, so everybody has the same split; rows keep their order.
+    """
+    test = []
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        if len(members) < 2:
+            raise InputError(f"{name} has no test split, and class {label} has one point only: it cannot be divided.")
+        drawn = numpy_stream(0, "test split", int(label)).permutation(members)
+        test.append(drawn[: max(1, round(len(members) / 5))])
+    chosen = np.sort(np.concatenate(test))
+    return np.setdiff1d(np.arange(len(y)), chosen), chosen
+
+
+def _found(name: str, path: Path) -> Found:
+    return Found(name, path, formats.identity(path))
+
+
+def _base(found: Found) -> Data:
+    data = cache.stored(found.identity, found.name)
+    if data is not None:
+        return data
+
+    def fill(folder: Path) -> tuple[str, ...]:
+        source = _digits() if found.path is None else formats.open_source(found.path)
+        _check(source, found.name)
+        for side, part in source.sides.items():
+            _write(part, folder, side, found.name)
+        if "all" in source.sides:
+            _divide(folder, source.sides["all"].y, found.name)
+        return source.classes
+
+    return cache.build(found.identity, found.name, fill)
+
+
+def _check(source: Source, name: str) -> None:
+    for side, part in source.sides.items():
+        if len(part.y) == 0:
+            raise InputError(f"The {side if side != 'all' else 'only'} split of {name} is empty.")
+    first = next(iter(source.sides.values()))
+    if len(source.classes) < 2 or len(np.unique(first.y)) < 2:
+        raise InputError(f"{name} must have training points of at least two classes, got one class only.")
+
+
+def _write(part: Side, folder: Path, side: str, name: str) -> None:
+    """One split as .npy files: decoded if need be, else as it is."""
+    target = folder / f"{side}-x.npy"
+    if isinstance(part.x, np.ndarray):
+        np.save(target, part.x)
+    else:
+        encoded: Encoded = part.x
+        from radii.data.formats import decoding  # Pillow is not needed where everything is decoded
+
+        out = cache.new_array(target, np.uint8, (len(encoded), *decoding.shape_of(encoded)))
+        decoding.decode(encoded, out, target, f"decoding {name} {side}")
+    np.save(folder / f"{side}-y.npy", part.y)
+
+
+def _divide(folder: Path, y: NDArray[np.int64], name: str) -> None:
+    """Replace the undivided arrays by a train and a test part."""
+    whole = np.load(folder / "all-x.npy", mmap_mode="r", allow_pickle=False)
+    for side, rows in zip(cache.SIDES, split_rows(y, name), strict=True):
+        part = cache.new_array(folder / f"{side}-x.npy", whole.dtype, (len(rows), *whole.shape[1:]))
+        for start in range(0, len(rows), 4096):
+            part[start : start + 4096] = whole[rows[start : start + 4096]]
+        np.save(folder / f"{side}-y.npy", y[rows])
+    for file in ("all-x.npy", "all-y.npy"):
+        (folder / file).unlink()
+
+
+def _digits() -> Source:
+    """The 1,797 digits of scikit-learn, 8 x 8; grey levels 0..16 over 16 are exact in float32."""
+    from sklearn.datasets import load_digits
+
+    bundle = load_digits()
+    x = (bundle.images / 16).astype(np.float32)[:, None]
+    names = tuple(str(name) for name in bundle.target_names)
+    return Source(names, {"all": Side(bundle.target.astype(np.int64), x)})

@@ -1,0 +1,145 @@
+"""Audit: what robustness the data itself allows, before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from radii.data.dataset import Data, Dataset
+from radii.errors import InputError
+from radii.geometry import verdict
+from radii.geometry.astuteness import Astuteness, astuteness
+from radii.geometry.noise import EqualInputs, contradictions, equal_inputs
+from radii.geometry.separation import Separation, separation
+from radii.geometry.volume import log_volume
+from radii.threat import Norm
+
+EPSILON: dict[str, float] = {"linf": 8 / 255, "l2": 36 / 255, "l1": 1.0}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the geometry of a labelled dataset says about robustness at ``epsilon`` in ``norm``.
+
+    ``train`` separates the training points among themselves, ``test`` the test
+    points from the training points. ``volume`` [n] is in bits, for the test
+    points (the training points where there is no test set), Linf balls in the
+    unit box; None for data outside the box.
+    """
+
+    name: str
+    norm: Norm
+    epsilon: float
+    dimensions: int
+    classes: tuple[str, ...]
+    train: Separation
+    test: Separation | None
+    rule: Astuteness | None
+    equal: tuple[EqualInputs, ...]
+    volume: np.ndarray | None
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The findings as sentences, the most important first."""
+        found = self.train if self.test is None else self.test
+        sentences = [verdict.separation_sentence(found, self.epsilon, "training" if self.test is None else "test")]
+        if self.test is not None:
+            sentences.append(verdict.separation_sentence(self.train, self.epsilon, "training"))
+        if self.rule is not None:
+            sentences.append(verdict.rule_sentence(self.rule, self.epsilon, None))
+        sentences += filter(None, [verdict.hub_sentence(self.train), verdict.noise_sentence(len(self.contradictory))])
+        return tuple(sentences)
+
+    @property
+    def contradictory(self) -> tuple[EqualInputs, ...]:
+        """Equal training inputs with different labels."""
+        return contradictions(self.equal)
+
+    def summary(self) -> dict[str, Any]:
+        """All figures as plain JSON data."""
+        return {
+            "name": self.name,
+            "norm": self.norm,
+            "epsilon": self.epsilon,
+            "dimensions": self.dimensions,
+            "classes": list(self.classes),
+            "verdict": list(self.verdict),
+            "train": _figures(self.train, self.epsilon),
+            "test": None if self.test is None else _figures(self.test, self.epsilon),
+            "nearest_neighbor_rule": None if self.rule is None else _rule(self.rule, self.epsilon),
+            "equal_inputs": len(self.equal),
+            "contradictory": [{"indices": g.indices, "labels": g.labels} for g in self.contradictory[:20]],
+            "contradictory_count": len(self.contradictory),
+            "log2_volume": None if self.volume is None else float(self.volume.mean()),
+        }
+
+
+def audit(
+    train: Data | Dataset | ArrayLike,
+    test: Dataset | ArrayLike | None = None,
+    *,
+    norm: Norm = "linf",
+    epsilon: float | None = None,
+) -> Audit:
+    """Measure a dataset: ``audit(data)``, ``audit(train, test)`` or ``audit(x, y)`` on arrays.
+
+    Distances are exact and over all points. ``epsilon`` defaults to 8/255 in
+    Linf, 36/255 in L2 and 1 in L1.
+    """
+    train, test = splits(train, test)
+    if epsilon is None:
+        epsilon = EPSILON[norm]
+    if not epsilon > 0:
+        raise InputError(f"epsilon must be positive, got {epsilon:g} instead.")
+    within = (train.x, train.y)
+    tested = None if test is None else separation(test.x, test.y, within, norm=norm)
+    shown = train if test is None else test
+    return Audit(
+        name=train.name,
+        norm=norm,
+        epsilon=epsilon,
+        dimensions=int(np.prod(train.shape)),
+        classes=train.classes,
+        train=separation(train.x, train.y, norm=norm),
+        test=tested,
+        rule=None if test is None or tested is None else astuteness(test.x, test.y, within, tested),
+        equal=equal_inputs(train.x, train.y),
+        volume=log_volume(shown.x, epsilon) if norm == "linf" and shown.box == (0.0, 1.0) else None,
+    )
+
+
+def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None) -> tuple[Dataset, Dataset | None]:
+    """Train and test set from whatever :func:`audit` was given."""
+    if isinstance(first, Data):
+        return first.train, first.test
+    if isinstance(first, Dataset):
+        if second is None or isinstance(second, Dataset):
+            return first, second
+        raise InputError(f"After a training Dataset comes a test Dataset, got {type(second).__name__} instead.")
+    if second is None or isinstance(second, Dataset):
+        raise InputError("Arrays need labels: audit(x, y).")
+    return from_arrays(first, second), None
+
+
+def from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
+    """A Dataset of arrays: float64 becomes float32, labels int64, classes are numbered."""
+    inputs, labels = np.asanyarray(x), np.asarray(y)
+    if inputs.dtype.kind == "f":
+        inputs = inputs.astype(np.float32, copy=False)
+    if inputs.ndim not in (2, 4) and inputs.ndim > 1:
+        inputs = inputs.reshape(len(inputs), -1)
+    if labels.dtype.kind not in "iu":
+        raise InputError(f"Labels must be whole numbers, got {labels.dtype} instead.")
+    classes = tuple(str(label) for label in range(int(labels.max(initial=0)) + 1))
+    return Dataset(inputs, labels.astype(np.int64), classes, name)
+
+
+def _figures(found: Separation, epsilon: float) -> dict[str, Any]:
+    return found.summary() | {"share_possible": found.share_possible(epsilon)}
+
+
+def _rule(rule: Astuteness, epsilon: float) -> dict[str, float]:
+    return {"accuracy": rule.accuracy, "astuteness": rule.astuteness(epsilon)}

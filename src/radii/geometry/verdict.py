@@ -1,0 +1,66 @@
+"""The verdict in plain words: what the separation of the data allows at a radius, and what it does not say."""
+
+from __future__ import annotations
+
+from radii.geometry.astuteness import Astuteness
+from radii.geometry.separation import Separation
+from radii.threat import format_radius
+
+
+def separation_sentence(found: Separation, epsilon: float, what: str) -> str:
+    """Whether a classifier with perfect robust accuracy at ``epsilon`` can exist on these points."""
+    where = f"At {found.norm} {format_radius(epsilon)}"
+    if found.minimum == float("inf"):
+        return f"{where} nothing limits robustness: no {what} point has a point of another class to be separated from."
+    if found.minimum == 0:
+        touching = int((found.distance == 0).sum())
+        return (
+            f"{where} no classifier is right everywhere: {touching} {what} "
+            f"{'point equals a point' if touching == 1 else 'points equal points'} of another class."
+        )
+    ratio = found.minimum / epsilon
+    if ratio >= 2:
+        return (
+            f"{where} every {what} point is at least {_floor(ratio)} epsilon from another class: "
+            "the data permits a perfect robust classifier."
+        )
+    share = found.share_possible(epsilon)
+    return (
+        f"{where} the closest {what} pair of two classes is only {ratio:.2g} epsilon apart: no classifier is robust on "
+        f"all points; {share:.2%} of them are at least 2 epsilon from every other class."
+    )
+
+
+def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None) -> str:
+    """What the nearest-neighbor rule proves with the data at hand, and how much more it would need."""
+    text = (
+        f"The nearest-neighbor rule on these training points is right on {rule.accuracy:.1%} of the test points "
+        f"and proved right within epsilon on {rule.astuteness(epsilon):.1%}"
+    )
+    if samples_log10 is None:
+        return text + "."
+    return text + f"; to be proved right on nearly all it would need about 10^{samples_log10:.0f} points."
+
+
+def hub_sentence(found: Separation) -> str | None:
+    """A warning where few references serve most points: the minimum then says little about meaning."""
+    hubs = found.hubs(1)
+    if not hubs or hubs[0].count < max(10, 0.02 * len(found.distance)):
+        return None
+    return (
+        f"One point (number {hubs[0].index}) is the nearest other-class neighbor of {hubs[0].count:,} points, "
+        f"and 100 points serve {found.hub_share(100):.0%}: such hubs, not confusable classes, set most distances."
+    )
+
+
+def noise_sentence(contradictory: int, what: str = "training") -> str | None:
+    """Label noise that is certain."""
+    if contradictory == 0:
+        return None
+    occur = "inputs occur" if contradictory > 1 else "input occurs"
+    return f"{contradictory} {what} {occur} with different labels: label noise."
+
+
+def _floor(ratio: float) -> str:
+    """A ratio with one decimal, rounded down: "at least" must stay true."""
+    return f"{int(ratio * 10 + 1e-9) / 10:g}"

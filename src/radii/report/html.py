@@ -1,0 +1,161 @@
+"""One self-contained HTML file: charts, tables and pictures that work offline.
+
+The page runs under a content security policy that allows nothing from
+anywhere: the two scripts and the style sheet are pinned by their sha256,
+images are data URIs, and vega interprets its expressions instead of
+compiling them, so ``eval`` stays forbidden. Class and file names are
+untrusted text: Jinja escapes them in the page, JSON blocks escape ``<``.
+Without scripts, and on paper, each chart is the still picture under it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from radii.files import write_whole
+from radii.report import drawing
+from radii.report.charts import Chart
+from radii.report.pictures import Gallery
+from radii.report.tables import Table
+from radii.report.theme import DARK, LIGHT
+
+Tone = Literal["plain", "possible", "proved", "true", "broken"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """One figure of the headline; ``relation`` (``≤``) stands between this card and the next."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = "plain"
+    relation: str = ""
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Cards side by side: ``proved ≤ true ≤ broken``."""
+
+    cards: tuple[Card, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A paragraph of plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines to type, and the environment they were typed in."""
+
+    lines: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+Block = Chart | Table | Gallery | Cards | Prose | Commands
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part of the report; a section without a title is not in the table of contents."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page says, from top to bottom."""
+
+    title: str
+    sections: tuple[Section, ...]
+    subtitle: str = ""
+    verdict: str = ""
+    headline: tuple[Cards, ...] = ()
+
+
+def write(report: Report, path: Path | str) -> Path:
+    """Render ``report`` into one file, written whole or not at all."""
+    path = Path(path)
+    write_whole(path, render(report).encode())
+    return path
+
+
+def render(report: Report) -> str:
+    """The page as text."""
+    sheet, page, vega = _asset("report.css"), _asset("report.js"), ""
+    if any(isinstance(block, Chart) for section in report.sections for block in section.blocks):
+        vega = drawing.vega_scripts()
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            sheet=Markup(sheet),
+            scripts=[Markup(script) for script in (vega, page) if script],
+            policy=_policy([script for script in (vega, page) if script], sheet),
+            themes=_json({"light": LIGHT.config(), "dark": DARK.config()}),
+            anchors=_anchors(report.sections),
+            kind=lambda block: type(block).__name__.lower(),
+            live=lambda chart: _json(drawing.live(chart)),
+            still=lambda chart: _svg_uri(drawing.svg(chart)),
+        )
+    )
+
+
+def _policy(scripts: list[str], sheet: str) -> str:
+    """Nothing from anywhere; scripts and style by content. Elements' style attributes stay forbidden too."""
+    pinned = " ".join(_hash(script) for script in scripts)
+    allowed = f"script-src {pinned}; style-src {_hash(sheet)}; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(value: Any) -> Markup:
+    """JSON for a script block: no character of it can end the block or start a comment."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _svg_uri(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _anchors(sections: tuple[Section, ...]) -> list[str]:
+    """One id per section, from its title; numbered, so that equal titles stay apart."""
+    slugs = [re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") for section in sections]
+    return [f"s{number}-{slug}" if slug else f"s{number}" for number, slug in enumerate(slugs, 1)]
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("radii.report")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["together"] = lambda text: re.sub(
+        r" ([=≤≥<>×]) ", "\u00a0\\1\u00a0", text
+    )  # ε = 0.5 stays on one line
+    return made
+
+
+@cache
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8").strip()

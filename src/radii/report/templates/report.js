@@ -1,0 +1,75 @@
+// Draws every chart in the theme of the page, again when the theme changes.
+// <html data-drawn data-charts data-errors> say how that went; the tests read them.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const themes = JSON.parse(document.getElementById("themes").textContent);
+  const plots = [...document.querySelectorAll(".plot")];
+  const button = document.getElementById("theme");
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const failed = (error) => {
+    root.dataset.errors = String(Number(root.dataset.errors) + 1);
+    console.error(error);
+  };
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const drawn = new Map();
+
+  // A long title of the x axis takes several lines where the page is narrow.
+  function wrapped(spec, letters) {
+    for (const { encoding } of spec.layer) {
+      if (encoding.x && typeof encoding.x.title === "string") {
+        const lines = [""];
+        for (const word of encoding.x.title.split(" ")) {
+          if (lines.at(-1) && lines.at(-1).length + word.length >= letters) lines.push("");
+          lines.push((lines.pop() + " " + word).trim());
+        }
+        encoding.x.title = lines;
+      }
+    }
+    return spec;
+  }
+
+  async function draw(plot, theme) {
+    const live = plot.querySelector(".live");
+    const letters = Math.max(16, plot.clientWidth / 9);
+    const spec = wrapped(JSON.parse(plot.querySelector("script").textContent), letters);
+    const result = await window.vegaEmbed(live, spec, {
+      ast: true, // interpret expressions: the page forbids eval
+      actions: false,
+      config: themes[theme],
+      defaultStyle: false, // the page's own sheet has these styles
+      renderer: "svg",
+      tooltip: { disableDefaultStyle: true },
+    });
+    if (drawn.has(plot)) drawn.get(plot).finalize();
+    drawn.set(plot, result);
+    plot.dataset.drawn = theme;
+  }
+
+  let round = 0;
+  async function drawAll() {
+    const mine = ++round; // a newer theme ends this round
+    const theme = dark() ? "dark" : "light";
+    button.textContent = dark() ? "Light" : "Dark";
+    delete root.dataset.drawn;
+    for (const plot of plots) {
+      if (mine !== round) return;
+      try {
+        await draw(plot, theme);
+      } catch (error) {
+        failed(error); // the still picture stays
+      }
+    }
+    if (mine === round) root.dataset.drawn = theme;
+  }
+
+  root.dataset.charts = String(plots.length);
+  root.dataset.errors = "0";
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    drawAll();
+  });
+  system.addEventListener("change", drawAll);
+  drawAll();
+})();

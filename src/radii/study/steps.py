@@ -1,0 +1,185 @@
+"""Steps: pieces of work as frozen specs that contain their inputs as specs.
+
+A step's identity is its meaning: kind, revision and every field that can
+change the result. Studies that need the same training share it with no code
+for it, because it has the same hash.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field, ValidationError
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from radii.certify import margin
+from radii.certify.certificate import Certificate
+from radii.data.dataset import balanced_order
+from radii.errors import InputError, unknown_name
+from radii.geometry.audit import audit
+from radii.metrics.evaluation import evaluate
+from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
+from radii.spec import Spec, explain
+from radii.study.inputs import Component, DataSpec
+from radii.study.points import save_scores
+from radii.study.store import Workspace
+from radii.threat import Ball, Norm
+from radii.training.loop import Recipe, accuracy_on, train
+from radii.training.objectives import METHODS
+from radii.training.preprocessing import Preprocessing, statistics
+
+
+class Step(Spec):
+    """A piece of work. ``revision`` is raised when the code's meaning changes."""
+
+    kind: ClassVar[str]
+    revision: ClassVar[int] = 1
+
+    @property
+    def run_id(self) -> str:
+        """The name of this step's run."""
+        return f"{self.kind}-{self.content_hash()}"
+
+    def canonical(self) -> dict[str, Any]:
+        """As for every spec, with the kind and revision."""
+        return {"step": self.kind, "revision": self.revision, **super().canonical()}
+
+    def to_json(self) -> dict[str, Any]:
+        """What another process needs to do this step."""
+        return {"step": self.kind, "revision": self.revision, "spec": self.model_dump(mode="json")}
+
+    def inputs(self) -> tuple[Step, ...]:
+        """Steps that must be committed before this one."""
+        return tuple(value for name in type(self).model_fields if isinstance(value := getattr(self, name), Step))
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Do the work in ``work.folder``; the returned JSON becomes ``result.json``."""
+        raise NotImplementedError(self.kind)
+
+
+class Train(Step):
+    """A classifier trained on a dataset's train split; its run folder is a model bundle."""
+
+    kind: ClassVar[str] = "train"
+
+    data: DataSpec
+    model: Component
+    method: Component
+    recipe: Recipe = Recipe()
+    preprocessing: Preprocessing = "center"
+    seed: int = 0
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Train, save the bundle, report accuracies and the history."""
+        data = self.data.load()
+        mean, std = statistics(data.train, self.preprocessing)
+        architecture = Architecture(
+            name=self.model.name,
+            arguments=self.model.arguments,
+            input_shape=data.shape,
+            classes=data.classes,
+            mean=mean,
+            std=std,
+            box=data.train.box,
+        )
+        model = initialised(architecture, self.seed)
+        objective = METHODS.factory(self.method.name)(**METHODS.arguments(self.method.name, self.method.arguments))
+        history = train(
+            model,
+            data.train,
+            objective,
+            self.recipe,
+            seed=self.seed,
+            test=data.test,
+            checkpoint=work.checkpoint,
+            checkpoint_seconds=float(os.environ.get("RADII_CHECKPOINT_SECONDS", "30")),
+        )
+        save_bundle(work.folder, model, architecture)
+        return {
+            "train_accuracy": accuracy_on(model, data.train),
+            "test_accuracy": accuracy_on(model, data.test),
+            "parameters": parameters(model),
+            "history": history.rows(),
+        }
+
+
+class Audit(Step):
+    """What the data itself allows: separation of the classes, label noise, the nearest-neighbor rule."""
+
+    kind: ClassVar[str] = "audit"
+
+    data: DataSpec
+    norm: Norm = "l2"
+    epsilon: float = Field(0.5, gt=0)
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Audit both splits; distances of all points go beside the figures."""
+        data = self.data.load()
+        found = audit(data, norm=self.norm, epsilon=self.epsilon)
+        arrays = {"train": torch.from_numpy(found.train.distance)}
+        if found.test is not None:
+            arrays["test"] = torch.from_numpy(found.test.distance)
+        save_file(arrays, work.folder / "distances.safetensors")
+        return found.summary()
+
+
+class Evaluate(Step):
+    """A trained classifier on test points: what is proved first, what breaks the rest after."""
+
+    kind: ClassVar[str] = "evaluate"
+
+    model: Train
+    data: DataSpec
+    ball: Ball
+    suite: str = "standard"
+    points: int = Field(1000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
+    seed: int = 0
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Certify, attack what is not proved, and save the table of points."""
+        data = self.data.load()
+        model, architecture = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        rows = np.sort(balanced_order(data.test.y, self.seed)[: self.points])
+        x, y = data.test.tensors(rows)
+        certificate, refusal = strongest_certificate(model, x)
+        ball = self.ball if architecture.box is not None else self.ball.model_copy(update={"box": None})
+        scores = evaluate(model, x, y, ball, suite=self.suite, certificate=certificate, seed=self.seed)
+        save_scores(scores, rows, work.folder / "points.safetensors")
+        return {
+            "test_accuracy": scores.clean.value,
+            "robust_accuracy_at_least": scores.robust.proved.value,
+            "robust_accuracy_at_most": scores.robust.unbroken.value,
+            "no_certificate_because": refusal,
+            **scores.summary(),
+        }
+
+
+def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
+    """The margin certificate where the network has a proved Lipschitz bound; else None and why."""
+    try:
+        return margin.certify(model, x), None
+    except InputError as refusal:
+        return None, str(refusal)
+
+
+STEPS: dict[str, type[Step]] = {step.kind: step for step in (Train, Audit, Evaluate)}
+
+
+def from_json(content: dict[str, Any]) -> Step:
+    """The step that :meth:`Step.to_json` wrote down, here or on another machine."""
+    kind = content.get("step")
+    if kind not in STEPS:
+        raise unknown_name("step", str(kind), STEPS)
+    if content.get("revision") != STEPS[kind].revision:
+        raise InputError(
+            f"This {kind} step has revision {content.get('revision')}, this version of radii has "
+            f"{STEPS[kind].revision}: its meaning has changed, plan it again."
+        )
+    try:
+        return STEPS[kind].model_validate(content.get("spec"))
+    except ValidationError as error:
+        raise explain(error, f"{kind} step") from error

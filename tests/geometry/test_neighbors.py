@@ -1,0 +1,93 @@
+"""Nearest neighbors against differences written out, for every norm, type and choice of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from radii.errors import InputError
+from radii.geometry.neighbors import Neighbors, nearest
+
+
+def written_out(x, y, rx, ry, norm, label, k, own):
+    """Definition by definition in NumPy: all differences, masked, sorted by distance and index."""
+    a, b = x.reshape(len(x), -1).astype(np.float64), rx.reshape(len(rx), -1).astype(np.float64)
+    gap = np.abs(a[:, None, :] - b[None, :, :])
+    size = {"linf": gap.max(2), "l1": gap.sum(2), "l2": (gap**2).sum(2)}[norm]
+    equal = y[:, None] == ry[None, :]
+    keep = {"other": ~equal, "same": equal, "any": np.ones_like(equal)}[label]
+    if own:
+        keep = keep & ~np.eye(len(x), dtype=bool)
+    size = np.where(keep, size, np.inf)
+    order = np.argsort(size, axis=1, kind="stable")[:, :k]
+    found = np.take_along_axis(size, order, 1)
+    found = (np.sqrt(found) if norm == "l2" else found) / (255 if x.dtype == np.uint8 else 1)
+    return found, np.where(np.isfinite(found), order, -1)
+
+
+def sample(n, d, classes, dtype, seed=0, coarse=False):
+    rng = np.random.default_rng(seed)
+    top = 4 if coarse else 256  # few levels: many ties and duplicates
+    x = rng.integers(0, top, (n, d)).astype(np.uint8)
+    if dtype == np.float32:
+        x = (x / 255 if coarse else rng.normal(size=(n, d))).astype(np.float32)
+    return x, rng.integers(0, classes, n)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+@pytest.mark.parametrize("label", ["other", "same", "any"])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_equals_the_definition(dtype, norm, label, coarse) -> None:
+    x, y = sample(90, 3 if coarse else 17, 3, dtype, coarse=coarse)
+    rx, ry = sample(130, x.shape[1], 3, dtype, seed=1, coarse=coarse)
+    for within, own in ((None, True), ((rx, ry), False)):
+        reference = (x, y) if within is None else within
+        got = nearest(x, y, within, norm=norm, label=label, k=4)
+        distance, index = written_out(x, y, *reference, norm, label, 4, own)
+        assert np.array_equal(got.index, index)
+        np.testing.assert_allclose(got.distance, distance, rtol=1e-14)
+
+
+def test_whole_grey_levels_are_exact() -> None:
+    x = np.array([[[10, 200]], [[64, 200]]], np.uint8)
+    assert nearest(x, np.array([0, 1])).distance.tolist() == [[54 / 255], [54 / 255]]
+
+
+def test_a_missing_class_is_infinitely_far() -> None:
+    x = np.zeros((3, 2), np.uint8)
+    alone = nearest(x, np.zeros(3, np.int64))
+    assert np.isinf(alone.distance).all()
+    assert (alone.index == -1).all()
+    same = nearest(x, np.array([0, 1, 2]), label="same", k=2)
+    assert np.isinf(same.distance).all()
+    assert isinstance(same, Neighbors)
+
+
+def test_a_duplicate_is_a_neighbor_but_oneself_is_not() -> None:
+    x = np.array([[1, 1], [1, 1], [9, 9]], np.uint8)
+    found = nearest(x, np.array([0, 0, 0]), label="same")
+    assert found.index[:, 0].tolist() == [1, 0, 0]
+    assert found.distance[:, 0].tolist() == [0, 0, 8 / 255]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"norm": "l3"}, "No norm is called 'l3'"),
+        ({"label": "others"}, "No choice of neighbors is called 'others'. Did you mean 'other'"),
+        ({"k": 0}, "at least 1, got 0"),
+        ({"within": (np.zeros((2, 5), np.uint8), np.arange(2))}, "same number of coordinates, got 4 and 5"),
+        ({"within": (np.zeros((2, 4), np.float32), np.arange(2))}, "Divide the uint8 set by 255"),
+        ({"x": np.zeros((3, 4), np.int32)}, "uint8 pixels or floating point features, got int32"),
+        ({"x": np.zeros((0, 4), np.uint8)}, r"at least one row of inputs"),
+        ({"x": np.zeros((3, 0), np.uint8)}, "at least one coordinate"),
+        ({"y": np.zeros(3)}, "whole numbers, got float64"),
+        ({"y": np.arange(2)}, "one label for every row"),
+        ({"x": np.full((3, 4), np.nan, np.float32)}, "finite numbers, got NaN"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, message) -> None:
+    given = {"x": np.zeros((3, 4), np.uint8), "y": np.arange(3)} | change
+    with pytest.raises(InputError, match=message):
+        nearest(given.pop("x"), given.pop("y"), given.pop("within", None), **given)

@@ -1,0 +1,149 @@
+"""The loop learns, agrees with a hand-written loop, and resumes to the same bits after kill -9."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from radii.data.batches import Augmentation, Batches
+from radii.data.dataset import Dataset
+from radii.errors import InputError
+from radii.models.bundle import Architecture, initialised
+from radii.randomness import numpy_stream, stream_seed, threads
+from radii.training.checkpoint import read
+from radii.training.loop import History, Recipe, accuracy_on, train
+from radii.training.objectives.natural import Natural
+from radii.training.preprocessing import statistics
+from radii.training.schedule import Optimizer
+
+ARCHITECTURE = Architecture(
+    name="lenet5", arguments={"widen": 0.125, "dropout": 0.3}, input_shape=(1, 8, 8), classes=tuple("012")
+)
+
+
+def blobs(n: int = 300) -> Dataset:
+    """Three kinds of 8x8 images that differ in where they are bright."""
+    random = numpy_stream(0, "blobs")
+    y = np.arange(n) % 3
+    x = random.integers(0, 120, (n, 1, 8, 8), dtype=np.uint8)
+    for label in range(3):
+        x[y == label, :, label * 2 : label * 2 + 3] += 100
+    return Dataset(x, y.astype(np.int64), tuple("012"), "blobs")
+
+
+def fit(
+    recipe: Recipe, checkpoint: Path | None = None, seconds: float = 30.0, model: nn.Module | None = None
+) -> tuple[nn.Module, History]:
+    model = model or initialised(ARCHITECTURE, seed=7)
+    with threads(1):
+        history = train(
+            model, blobs(), Natural(), recipe, seed=7, test=blobs(60), checkpoint=checkpoint, checkpoint_seconds=seconds
+        )
+    return model, history
+
+
+def test_it_learns() -> None:
+    model, history = fit(Recipe(epochs=6, batch_size=32, augmentation=Augmentation(crop=1)))
+    assert accuracy_on(model, blobs()) > 0.95
+    assert len(history.epochs) == 6
+    assert history.epochs[-1].loss < history.epochs[0].loss
+    assert history.epochs[-1].test_accuracy is not None
+
+
+def test_it_is_the_loop_one_would_write() -> None:
+    """Same batches, torch's own OneCycleLR and SGD: the same weights."""
+    recipe = Recipe(epochs=2, batch_size=50, optimizer=Optimizer(lr=0.2, cycle_momentum=True, weight_decay=1e-3))
+    ours, _ = fit(recipe)
+    theirs = initialised(ARCHITECTURE, seed=7).train()
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.2, momentum=0.9, nesterov=True, weight_decay=1e-3)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, total_steps=12)
+    batches, step = Batches(blobs(), 50, seed=7), 0
+    with threads(1):
+        for epoch in range(2):
+            for x, y in batches.epoch(epoch):
+                torch.manual_seed(stream_seed(7, "forward", step))
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(theirs(x), y).backward()
+                optimizer.step()
+                step += 1
+                if step < 12:
+                    scheduler.step()
+    for name, weight in theirs.state_dict().items():
+        assert torch.allclose(weight, ours.state_dict()[name], atol=1e-6), name
+
+
+def test_the_global_random_stream_is_left_alone() -> None:
+    torch.manual_seed(5)
+    before = torch.rand(3)
+    torch.manual_seed(5)
+    fit(Recipe(epochs=1, batch_size=100))
+    assert torch.equal(before, torch.rand(3))
+
+
+class SlowNatural(Natural):
+    """Natural training that leaves time to be killed."""
+
+    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+        time.sleep(0.02)
+        return super().loss(model, x, y, moment)
+
+
+def _victim(path: str, recipe: Recipe) -> None:
+    torch.set_num_threads(1)
+    model = initialised(ARCHITECTURE, seed=7)
+    train(model, blobs(), SlowNatural(), recipe, seed=7, test=blobs(60), checkpoint=Path(path), checkpoint_seconds=0.1)
+
+
+def test_kill_dash_nine_then_the_same_bits(tmp_path: Path) -> None:
+    """Killed twice in the middle of an epoch, with dropout and augmentation on."""
+    recipe = Recipe(epochs=5, batch_size=20, augmentation=Augmentation(crop=1, flip=True))
+    calm, calm_history = fit(recipe)
+    path = tmp_path / "checkpoint.safetensors"
+    context = mp.get_context("spawn")
+    for goal in (8, 40):
+        victim = context.Process(target=_victim, args=(str(path), recipe))
+        victim.start()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (path.exists() and read(path)[1]["done"] >= goal):
+            time.sleep(0.01)
+        assert victim.pid is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+    done = read(path)[1]["done"]
+    assert 40 <= done < 75, "the kill must come in the middle"
+    resumed, history = fit(recipe, path)
+    assert history.epochs == calm_history.epochs
+    for name, weight in calm.state_dict().items():
+        assert torch.equal(weight, resumed.state_dict()[name]), name
+
+
+def test_divergence_is_told_and_keeps_the_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(InputError, match=r"diverged: the loss is (nan|inf).*optimizer.lr, now 1e"):
+        fit(Recipe(epochs=30, batch_size=20, optimizer=Optimizer(lr=1e30)), path, seconds=0.0)
+    assert read(path)[1]["done"] >= 1
+
+
+def test_a_file_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(b"\x80\x04garbage")
+    with pytest.raises(InputError, match="not a checkpoint of radii"):
+        fit(Recipe(epochs=1), path)
+
+
+def test_statistics_agree_with_numpy() -> None:
+    data = blobs()
+    pixels = data.x.astype(np.float64) / 255
+    mean, std = statistics(data, "standardize")
+    assert mean == pytest.approx([pixels.mean()])
+    assert std == pytest.approx([pixels.std()])
+    assert statistics(data, "center") == (mean, ())
+    assert statistics(data, "none") == ((), ())
