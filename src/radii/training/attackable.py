@@ -15,7 +15,6 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from radii.errors import unknown_name
@@ -33,20 +32,14 @@ def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
     dropout on, batch statistics, and running statistics that every pass
     updates (the public code of Yang et al. 2020 attacks so).
     """
-    net = bare(model)
     if mode == "train":
-        with _weights_frozen(net):
-            yield net
+        with _weights_frozen(model):
+            yield model
     elif mode == "eval":
-        with frozen(net), _batch_norms_folded(net):
-            yield net
+        with frozen(model), _batch_norms_folded(model):
+            yield model
     else:
         raise unknown_name("mode of the inner attack", mode, ["eval", "train"])
-
-
-def bare(model: nn.Module) -> nn.Module:
-    """The network itself, without the wrapper that averages gradients over processes."""
-    return model.module if isinstance(model, DistributedDataParallel) else model
 
 
 def same_in_both_modes(model: nn.Module) -> bool:
@@ -57,7 +50,7 @@ def same_in_both_modes(model: nn.Module) -> bool:
     """
     return not couples_rows(model) and not any(
         isinstance(module, nn.RReLU) or (isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0)
-        for module in bare(model).modules()
+        for module in model.modules()
     )
 
 
@@ -65,7 +58,7 @@ def couples_rows(model: nn.Module) -> bool:
     """Whether a row's output depends on the rest of its batch (batch norm in train mode, or an unknown module)."""
     return any(
         isinstance(module, nn.modules.batchnorm._NormBase) or not type(module).__module__.startswith(_KNOWN)
-        for module in bare(model).modules()
+        for module in model.modules()
     )
 
 
@@ -125,7 +118,10 @@ def _fused(convolution: nn.Module | None, norm: nn.Module | None) -> nn.Conv2d:
         norm.bias,
     )
     fused = copy.copy(convolution)
-    fused._parameters = {"weight": weight.requires_grad_(False), "bias": bias.requires_grad_(False)}
+    fused._parameters = {
+        "weight": nn.Parameter(weight, requires_grad=False),
+        "bias": nn.Parameter(bias, requires_grad=False),
+    }
     return fused
 
 
