@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from radii.errors import InputError
@@ -20,3 +21,14 @@ def write_whole(path: Path, content: bytes) -> None:
         if path.parent.is_dir():
             aside.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place that cannot be written before any work is done for it."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file to write.")
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"{path} cannot be written: {folder} is no folder in which files can be made.")

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks import draws
-from radii.attacks.attack import AttackResult, Fresh, State, Trial
+from radii.attacks.attack import AttackResult, Fresh, State, Trial, rows
 from radii.attacks.losses import margin
 from radii.threat import Ball, length, per_row
 
@@ -55,7 +55,6 @@ class _SquareSearch:
     attack: Square
     ball: Ball
     shape: tuple[int, ...]
-    uses_gradient: bool = False
 
     @property
     def steps(self) -> int:
@@ -85,6 +84,10 @@ class _SquareSearch:
             fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), fresh.x, worst, fresh.seed
         )  # fmt: skip
 
+    def wants_gradient(self, state: SquareState) -> Tensor:
+        """None."""
+        return torch.zeros_like(state.index, dtype=torch.bool)
+
     def objective(self, logits: Tensor, state: SquareState) -> Tensor:
         return margin(logits, state.y)
 
@@ -97,7 +100,22 @@ class _SquareSearch:
             best_loss=torch.where(better, loss, state.best_loss),
             age=state.age + 1,
         )
-        return replace(state, point=self._proposal(state))
+        return self._proposed(state)
+
+    def _proposed(self, state: SquareState) -> SquareState:
+        """The next proposal that differs from the best point: the answer to an equal one is known.
+
+        The skipped proposals count as steps, so the search takes the course that
+        it would take if it asked them all.
+        """
+        point, age = self._proposal(state), state.age.clone()
+        same = torch.nonzero(_unchanged(point, state.best) & (age < self.steps)).squeeze(1)
+        while len(same):
+            age[same] += 1
+            again = rows(replace(state, age=age), same)
+            point[same] = self._proposal(again)
+            same = same[_unchanged(point[same], again.best) & (again.age < self.steps)]
+        return replace(state, point=point, age=age)
 
     def _first(self, seed: Tensor) -> Tensor:
         raise NotImplementedError
@@ -125,6 +143,10 @@ class _SquareSearch:
     def _unfolded(self, grid: Tensor) -> Tensor:
         """[m, c, h, w] to [m, …]; cells without a feature are dropped."""
         return grid if len(self.shape) == 3 else grid.flatten(1)[:, : prod(self.shape)].view(-1, *self.shape)
+
+
+def _unchanged(point: Tensor, best: Tensor) -> Tensor:
+    return (point == best).flatten(1).all(1)
 
 
 def _inside(offset: Tensor, size: Tensor) -> Tensor:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from radii.cli import terminal
 from radii.cli.terminal import Json, Seed
+from radii.files import check_writable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def assess(
@@ -27,7 +32,7 @@ def assess(
     from radii.report.html import write
     from radii.study.assess import assess as assess_
 
-    terminal.check_writable(out)
+    check_writable(out)
     with terminal.progress_shown():
         found = assess_(dataset, threat, epochs=epochs, points=points, suite=suite, seed=seed, workers=workers)
     report = page(found)
@@ -53,10 +58,8 @@ def assess(
     terminal.write_json(found.summary(), json)
 
 
-def _median(values) -> float:  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    return float(np.median(values))
+def _median(values: NDArray[np.float64]) -> float:
+    return float(sorted(values)[len(values) // 2])
 
 
 def register(app: typer.Typer) -> None:

@@ -69,7 +69,7 @@ def locate(base: str, fetch: bool = True) -> Found:
             raise InputError(f"{known} is not on this machine.")
         return _found(known, here or hub.fetch(known))
     path = Path(base).expanduser()
-    if path.exists():
+    if base and path.exists():
         return _found(path.resolve().name, path)
     here = local(base) if base and os.sep not in base else None
     if here is not None:

@@ -13,6 +13,7 @@ MODELS = Registry(
         "wong-kolter": "radii.models.cnn:WongKolterConvNet",
         "wide-resnet": "radii.models.wide_resnet:WideResNet",
         "lipschitz-convnet": "radii.models.lipschitz_convnet:LipschitzConvNet",
+        "lipschitz-mlp": "radii.models.lipschitz_mlp:LipschitzMLP",
     },
     positional=("input_shape", "classes"),
 )

@@ -120,8 +120,12 @@ def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[Row]:
     rows = [
         equals(f"d={d}: labels kept by T", seen.label_kept, 1, 0),
         equals(f"d={d}: T(T(x)) = x", seen.returned, 1, 0),
-        equals(f"d={d}: mass of x_1 < 1/4 after T", seen.first_coordinate, 0.25, SIGMAS * proportion_error(0.25, samples)),
-        equals(f"d={d}: axis robust error, 2ε", seen.axis, 2 * epsilon, SIGMAS * proportion_error(2 * epsilon, samples)),
+        equals(
+            f"d={d}: mass of x_1 < 1/4 after T", seen.first_coordinate, 0.25, SIGMAS * proportion_error(0.25, samples)
+        ),
+        equals(
+            f"d={d}: axis robust error, 2ε", seen.axis, 2 * epsilon, SIGMAS * proportion_error(2 * epsilon, samples)
+        ),
         equals(f"d={d}: diagonal robust error, exact", seen.diagonal, exact, noise),
         at_least(f"d={d}: exact over sharp Chebyshev", exact, chebyshev_bound(d, epsilon)),
         at_least(f"d={d}: exact over Chebyshev as printed", exact, chebyshev_bound(d, epsilon, 1 / 4)),

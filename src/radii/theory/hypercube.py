@@ -23,7 +23,7 @@ from radii import progress
 from radii.data.synthetic import corners, random_function
 from radii.randomness import numpy_stream, stream
 from radii.theory.result import SIGMAS, Chart, Evidence, Row, assume, at_most, equals, reports, standard_error, theorem
-from radii.theory.shallow import correct, fit, shallow_network
+from radii.theory.shallow import fit, shallow_network
 
 Signs = NDArray[np.int8]
 
@@ -54,7 +54,7 @@ class Problem:
     @property
     def bits(self) -> int:
         """d − 1."""
-        return int(len(self.phi)).bit_length() - 1
+        return len(self.phi).bit_length() - 1
 
     @property
     def labels(self) -> Signs:

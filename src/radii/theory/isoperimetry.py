@@ -99,7 +99,9 @@ def concentration(
     """Neighborhoods of half-spaces and of a ball inside the cube against the bounds; Example 2's percentages."""
     assume(0.5 <= mass < 1, "Theorem 2.1 needs P(A) ≥ 1/2", f"mass = {mass:g}")
     assume(epsilon > 0, "Theorem 2.1 needs epsilon > 0", f"epsilon = {epsilon:g}")
-    assume(0 < ball_epsilon <= 2, "The ball has diameter 2, so 0 < ball_epsilon ≤ 2", f"ball_epsilon = {ball_epsilon:g}")
+    assume(
+        0 < ball_epsilon <= 2, "The ball has diameter 2, so 0 < ball_epsilon ≤ 2", f"ball_epsilon = {ball_epsilon:g}"
+    )
     assume(d >= 2, "Theorem 2.1 is tested in d ≥ 2", d)
     assume(samples >= 1000, "Shares need at least 1000 samples", samples)
     draw = numpy_stream(seed, "concentration")
@@ -122,8 +124,12 @@ def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[Row]
     around_center = float((radius < np.quantile(radius, mass) + epsilon).mean())
     return [
         equals("cube: axis half-space, measured", (x[:, 0] < mass + epsilon).mean(), axis, _noise(axis, n)),
-        equals("cube: diagonal half-space, measured", (total < edge + epsilon * math.sqrt(d)).mean(), diagonal,
-               _noise(diagonal, n)),  # fmt: skip
+        equals(
+            "cube: diagonal half-space, measured",
+            (total < edge + epsilon * math.sqrt(d)).mean(),
+            diagonal,
+            _noise(diagonal, n),
+        ),  # fmt: skip
         at_least("cube: axis half-space over the bound", axis, bound),
         at_least("cube: diagonal half-space over the bound", diagonal, bound),
         at_least("cube: ball around the center over the bound", around_center, bound, _noise(bound, n)),

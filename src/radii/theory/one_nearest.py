@@ -23,7 +23,18 @@ from scipy.spatial import cKDTree
 
 from radii.data.synthetic import Labels, Points, slabs
 from radii.randomness import numpy_stream
-from radii.theory.result import SIGMAS, Chart, Evidence, Row, assume, assume_positive, at_least, equals, standard_error, theorem
+from radii.theory.result import (
+    SIGMAS,
+    Chart,
+    Evidence,
+    Row,
+    assume,
+    assume_positive,
+    at_least,
+    equals,
+    standard_error,
+    theorem,
+)
 
 Sampler = Callable[[int, Generator], tuple[Points, Labels]]
 EXPANSIONS = (1, 2, 5, 12, 37)

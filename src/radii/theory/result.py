@@ -132,7 +132,9 @@ class Result:
             "name": self.name,
             "statement": self.statement,
             "source": self.source,
-            "parameters": {key: list(value) if isinstance(value, tuple) else value for key, value in self.parameters.items()},
+            "parameters": {
+                key: list(value) if isinstance(value, tuple) else value for key, value in self.parameters.items()
+            },
             "rows": table,
             "verdict": self.verdict,
             "chart": [{key: _finite(value) for key, value in row.items()} for row in self.chart.rows],

@@ -111,5 +111,7 @@ def _astuteness(data: Points, labels: Labels, r: float, norm: Norm) -> list[dict
         moved = step(data, rivals, share, norm, r)
         astute = (class_distances(moved, data, labels, norm).argmin(1) == labels).mean()
         picture.append({"distance / r": float(share), "astuteness": float(astute), "norm": norm, "kind": "measured"})
-    predicted = [{"distance / r": share, "astuteness": 1.0, "norm": norm, "kind": "predicted"} for share in (0.8, 0.999)]
+    predicted = [
+        {"distance / r": share, "astuteness": 1.0, "norm": norm, "kind": "predicted"} for share in (0.8, 0.999)
+    ]
     return picture + predicted

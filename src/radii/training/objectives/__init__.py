@@ -13,5 +13,6 @@ METHODS = Registry(
         "trades": "radii.training.objectives.trades:Trades",
         "robust-self-training": "radii.training.objectives.robust_self_training:RobustSelfTraining",
         "offset-cross-entropy": "radii.training.objectives.offset_cross_entropy:OffsetCrossEntropy",
+        "self-normalizing": "radii.training.objectives.self_normalizing:SelfNormalizingCrossEntropy",
     },
 )

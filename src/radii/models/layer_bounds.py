@@ -1,0 +1,243 @@
+"""The Lipschitz constant of each kind of plain layer, and the rounding of its float64 evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, nextafter, prod, sqrt
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.errors import InputError
+from radii.models.layers.affine import ChannelAffine, Normalization
+from radii.models.layers.maxmin import MaxMin, NActivation
+from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
+from radii.models.spectral import (
+    Operator,
+    convolution_operators,
+    estimated_norm,
+    fallback_norm,
+    grid_norm,
+    matrix_operator,
+    proof_cost,
+    proved_norm,
+)
+
+MOST_PROOF_COST = 6e12  # operations per layer; a few minutes of one core
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LayerBound:
+    """What is known about one layer on inputs of its size.
+
+    ``value``: an upper bound of its L2 Lipschitz constant, by ``method``
+    (exact, proved, fallback). Its float64 output is off by at most
+    rounding(terms) * (absolute * |x| + offset) for the input it was given.
+    """
+
+    name: str
+    kind: str
+    value: float
+    method: str
+    absolute: float = 0.0
+    offset: float = 0.0
+    terms: int = 0
+
+
+Rule = Callable[[nn.Module, Shape, bool], "Known"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A :class:`LayerBound` before it has a name."""
+
+    value: float
+    method: str = "exact"
+    absolute: float = 0.0
+    offset: float = 0.0
+    terms: int = 0
+
+
+def bound_layer(name: str, layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
+    """The bound of ``layer`` on inputs of ``shape`` (without the batch); refuses what it does not know."""
+    for kind, rule in RULES.items():
+        if type(layer) is kind:
+            try:
+                known = rule(layer, shape, prove)
+            except InputError as error:
+                raise InputError(f"Layer {name!r} ({kind.__name__}) cannot be bounded: {error}") from error
+            return LayerBound(name, kind.__name__, known.value, known.method, known.absolute, known.offset, known.terms)
+    kinds = ", ".join(sorted(kind.__name__ for kind in RULES))
+    raise InputError(
+        f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: nothing is known about its kind. Known: {kinds}."
+    )
+
+
+def norm_bound(operators: list[Operator], prove: bool) -> tuple[float, str]:
+    """The largest norm among ``operators`` (groups): proved where affordable, else by the fallback."""
+    values, methods = [], set()
+    for operator in operators:
+        proved = None
+        if prove and proof_cost(operator) <= MOST_PROOF_COST:
+            proved = proved_norm(operator, estimated_norm(operator))
+        methods.add("fallback" if proved is None else "proved")
+        values.append(fallback_norm(operator) if proved is None else proved)
+    return max(values), "fallback" if "fallback" in methods else "proved"
+
+
+def _isometry(_layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+    return Known(1.0)
+
+
+def _normalization(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, Normalization)
+    largest = nextafter(1 / float(layer.std.double().min()), inf)
+    return Known(largest, "exact", largest, largest * _spread(layer.mean, _shape), 3)
+
+
+def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, ChannelAffine)
+    largest = float(layer.scale.double().abs().max())
+    return Known(largest, "exact", largest, _spread(layer.shift, shape), 3)
+
+
+def _spread(values: Tensor, shape: Shape) -> float:
+    """The norm of per-channel values over all pixels of ``shape`` (or of one value for all)."""
+    pixels = prod(shape) / len(values)
+    return float(values.detach().double().norm()) * sqrt(pixels) * (1 + 1e-12)
+
+
+def _linear(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+    assert isinstance(layer, nn.Linear)
+    if len(shape) != 1:
+        raise InputError(f"a linear layer must follow a Flatten, got inputs of shape {shape} instead.")
+    operator = matrix_operator(layer.weight)
+    value, method = norm_bound([operator], prove)
+    offset = 0.0 if layer.bias is None else _spread(layer.bias, (layer.out_features,))
+    return Known(value, method, operator.absolute, offset, operator.terms + 2)
+
+
+def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+    assert isinstance(layer, nn.Conv2d)
+    if len(shape) != 3 or shape[0] != layer.in_channels:
+        raise InputError(f"it takes images of {layer.in_channels} channels, got inputs of shape {shape} instead.")
+    size, padding = (shape[1], shape[2]), _padding(layer)
+    copies = 1.0
+    if layer.padding_mode != "zeros":
+        copies = _copies(layer, size, padding)
+        size = (size[0] + sum(padding[0]), size[1] + sum(padding[1]))
+        padding = ((0, 0), (0, 0))
+    operators = convolution_operators(
+        layer.weight, size, _pair(layer.stride), padding, _pair(layer.dilation), layer.groups
+    )
+    out_size = _out_size(layer, size, padding)
+    if layer.padding_mode == "circular" and out_size == (shape[1], shape[2]):
+        # Every output is distinct, so this is the circular convolution itself, which the DFT diagonalizes.
+        value, method = max(grid_norm(operator.kernel, (shape[1], shape[2])) for operator in operators), "proved"
+    else:
+        value, method = norm_bound(operators, prove)
+        value *= copies
+    absolute = copies * max(operator.absolute for operator in operators)
+    offset = 0.0 if layer.bias is None else _spread(layer.bias, (layer.out_channels, *out_size))
+    return Known(value, method, absolute, offset, max(operator.terms for operator in operators) + 2)
+
+
+def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
+
+
+def _out_size(
+    layer: nn.Conv2d, size: tuple[int, int], padding: tuple[tuple[int, int], tuple[int, int]]
+) -> tuple[int, int]:
+    reach = [layer.dilation[axis] * (layer.kernel_size[axis] - 1) + 1 for axis in (0, 1)]
+    rows, columns = ((size[a] + sum(padding[a]) - reach[a]) // layer.stride[a] + 1 for a in (0, 1))
+    return rows, columns
+
+
+def _padding(layer: nn.Conv2d) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Zeros before and after, per axis; ``same`` puts the odd one behind, as torch does."""
+    if layer.padding == "valid":
+        return ((0, 0), (0, 0))
+    amounts = []
+    for axis in (0, 1):
+        if layer.padding == "same":
+            total = layer.dilation[axis] * (layer.kernel_size[axis] - 1)
+            amounts.append((total // 2, total - total // 2))
+        else:
+            amounts.append((int(layer.padding[axis]), int(layer.padding[axis])))
+    return (amounts[0], amounts[1])
+
+
+def _copies(layer: nn.Conv2d, size: tuple[int, int], padding: tuple[tuple[int, int], tuple[int, int]]) -> float:
+    """The norm of the padding itself: the root of how often it repeats the most repeated pixel."""
+    pixels = torch.arange(prod(size), dtype=torch.float64).view(1, 1, *size)
+    padded = F.pad(pixels, (*padding[1], *padding[0]), mode=layer.padding_mode)
+    return nextafter(sqrt(int(padded.long().flatten().bincount().max())), inf)
+
+
+def _max_pool(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+    """A maximum is 1-Lipschitz in the sup norm of its window; overlapping windows count an input more than once."""
+    assert isinstance(layer, nn.MaxPool2d)
+    kernel, stride, dilation = _pair(layer.kernel_size), _pair(layer.stride), _pair(layer.dilation)
+    if dilation != (1, 1):
+        raise InputError("dilated pooling is not supported.")
+    windows = prod(-(-kernel[axis] // stride[axis]) for axis in (0, 1))
+    return Known(nextafter(sqrt(windows), inf) if windows > 1 else 1.0)
+
+
+def _average_pool(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+    assert isinstance(layer, nn.AvgPool2d)
+    if layer.ceil_mode or layer.divisor_override is not None or (not layer.count_include_pad and layer.padding):
+        raise InputError("only plain average pooling is supported.")
+    kernel, padding = _pair(layer.kernel_size), _pair(layer.padding)
+    weight = torch.full((1, 1, *kernel), 1 / prod(kernel), dtype=torch.float64)
+    around = ((padding[0], padding[0]), (padding[1], padding[1]))
+    operators = convolution_operators(weight, (shape[1], shape[2]), _pair(layer.stride), around, (1, 1), 1)
+    value, method = norm_bound(operators, prove)
+    return Known(value, method, operators[0].absolute, 0.0, prod(kernel) + 2)
+
+
+def _global_average(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, nn.AdaptiveAvgPool2d)
+    if _pair(layer.output_size) != (1, 1):  # type: ignore[arg-type]
+        raise InputError("only pooling to one pixel is supported.")
+    pixels = shape[1] * shape[2]
+    return Known(nextafter(1 / sqrt(pixels), inf), "exact", 1.0, 0.0, pixels + 2)
+
+
+def _global_max(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, nn.AdaptiveMaxPool2d)
+    if _pair(layer.output_size) != (1, 1):  # type: ignore[arg-type]
+        raise InputError("only pooling to one pixel is supported.")
+    return Known(1.0)
+
+
+def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, nn.LeakyReLU)
+    return Known(max(1.0, abs(layer.negative_slope)), "exact", max(1.0, abs(layer.negative_slope)), 0.0, 1)
+
+
+def _n_activation(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, NActivation)
+    return Known(1.0, "exact", 3.0, 2 * _spread(layer.kinks.flatten(), (2, *shape)), 4)
+
+
+RULES: dict[type[nn.Module], Rule] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _convolution,
+    Normalization: _normalization,
+    ChannelAffine: _affine,
+    nn.MaxPool2d: _max_pool,
+    nn.AvgPool2d: _average_pool,
+    nn.AdaptiveAvgPool2d: _global_average,
+    nn.AdaptiveMaxPool2d: _global_max,
+    nn.LeakyReLU: _leaky,
+    NActivation: _n_activation,
+    **dict.fromkeys(
+        (MaxMin, nn.ReLU, nn.Flatten, nn.PixelUnshuffle, nn.PixelShuffle, ZeroChannels, ZeroBorder, FirstChannels),
+        _isometry,
+    ),
+}

@@ -1,0 +1,54 @@
+"""Per-channel affine maps: input normalization and folded batch norms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Normalization(nn.Module):
+    """(x - mean) / std per channel, the first step of a :class:`radii.models.classifier.Classifier`.
+
+    Lipschitz constant 1 / min(std), exactly.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean.detach().clone())
+        self.register_buffer("std", std.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, c, …] -> the same shape."""
+        shape = (-1, *[1] * (x.dim() - 2))
+        return (x - self.mean.view(shape)) / self.std.view(shape)
+
+
+class ChannelAffine(nn.Module):
+    """x * scale + shift per channel: a batch norm in eval mode. Lipschitz constant max |scale|."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, scale: Tensor, shift: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("scale", scale.detach().clone())
+        self.register_buffer("shift", shift.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, c, …] -> the same shape."""
+        shape = (-1, *[1] * (x.dim() - 2))
+        return x * self.scale.view(shape) + self.shift.view(shape)
+
+
+def folded_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> ChannelAffine:
+    """What a batch norm does in eval mode."""
+    if norm.running_mean is None or norm.running_var is None:
+        raise ValueError("a batch norm without running statistics depends on its batch")
+    scale = torch.rsqrt(norm.running_var + norm.eps)
+    if norm.weight is not None:
+        scale = scale * norm.weight
+    shift = -norm.running_mean * scale
+    return ChannelAffine(scale, shift if norm.bias is None else shift + norm.bias)

@@ -1,0 +1,58 @@
+"""A layer whose convolution uses a function of its weights, computed once while they stay the same."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Plain = TypeVar("Plain", nn.Conv2d, nn.Linear)
+
+
+class EffectiveWeight(nn.Module):
+    """Base of layers that apply ``compute_effective_weight()`` instead of ``weight``.
+
+    Where no gradient to the weights is wanted, the result is kept beside a
+    copy of all parameters and used again only while every parameter equals
+    its copy, value for value. Hence nothing can be stale: ``load_state_dict``,
+    a write through ``.data``, ``deepcopy``, ``.double()`` and moving averages
+    all lead to a recomputation, and a second backward finds its own graph.
+    """
+
+    _kept: tuple[list[Tensor], Tensor] | None = None
+
+    def compute_effective_weight(self) -> Tensor:
+        """The weight that is really applied, differentiable in the parameters."""
+        raise NotImplementedError
+
+    def effective_weight(self) -> Tensor:
+        """The weight that is really applied; recomputed unless nothing has changed."""
+        sources = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
+        if torch.is_grad_enabled() and any(source.requires_grad for source in sources):
+            return self.compute_effective_weight()
+        if self._kept is None or not _same(sources, self._kept[0]):
+            with torch.no_grad():
+                result = self.compute_effective_weight()
+            self._kept = ([source.detach().clone() for source in sources], result)
+        return self._kept[1]
+
+    def filled(self, plain: Plain, bias: Tensor | None) -> Plain:
+        """``plain`` with the effective weight of this layer and ``bias``, in its dtype and place."""
+        with torch.no_grad():
+            weight = self.effective_weight()
+            plain.to(weight)
+            plain.weight.copy_(weight)
+            if bias is not None and plain.bias is not None:
+                plain.bias.copy_(bias)
+        return plain.eval()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles do not carry the kept weight."""
+        return {**self.__dict__, "_kept": None}
+
+
+def _same(now: list[Tensor], then: list[Tensor]) -> bool:
+    return all(
+        a.dtype == b.dtype and a.device == b.device and torch.equal(a, b) for a, b in zip(now, then, strict=True)
+    )

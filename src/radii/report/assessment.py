@@ -1,0 +1,328 @@
+"""The report of an assessment: from its runs to a page that reads from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from radii.metrics.accuracy import Accuracy
+from radii.report import charts, pictures
+from radii.report.charts import Chart, Rule
+from radii.report.html import Card, Cards, Commands, Report, Section
+from radii.report.pictures import Example, Gallery, Picture
+from radii.report.rows import Field, Row
+from radii.report.tables import Table, table
+from radii.study.assess import Assessed, Assessment
+from radii.threat import Ball, format_radius
+
+NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
+
+
+def page(found: Assessment) -> Report:
+    """The whole page: headline, data, classifiers, bracket, classes, examples, how to reproduce."""
+    best = most_proved(found)
+    sections = [
+        Section("What the data allows", (separation(found),), " ".join(found.audit.result["verdict"])),
+        Section("Two classifiers", (trainings(found), learning(found)), "Both saw the same training data."),
+        Section(
+            "Between proved and broken",
+            (bracket(found), outcome(found), broken_radii(found)),
+            f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two curves "
+            "of a color: no attack can go below the proved one, and the other is what attacks left standing.",
+        ),
+        Section("Class by class", (by_class(found, best),)),
+    ]
+    if found.data.train.is_image and found.data.shape[0] in (1, 3):
+        sections.append(Section("The first to break", tuple(gallery(found, model) for model in found.models)))
+    sections.append(Section("How to reproduce", (reproduction(found),)))
+    return Report(
+        title=f"How robust is a classifier of {found.source}?",
+        subtitle=subtitle(found),
+        verdict=verdict(found),
+        headline=(headline(found, best),),
+        sections=tuple(sections),
+    )
+
+
+def most_proved(found: Assessment) -> Assessed:
+    """The classifier with the highest proved accuracy; on a tie the one that attacks leave more of."""
+    return max(found.models, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value))
+
+
+def threat_words(ball: Ball) -> str:
+    """``L2, ε = 0.5``."""
+    return f"{NORM_NAMES[ball.norm]}, ε = {format_radius(ball.radius)}"
+
+
+def subtitle(found: Assessment) -> str:
+    """Dataset, sizes and threat in one line."""
+    count = len(found.data.train) + len(found.data.test)
+    shape = "×".join(str(side) for side in (found.data.shape[1:] if found.data.train.is_image else found.data.shape))
+    kind = f"images of {shape} pixels" if found.data.train.is_image else f"points of {shape} features"
+    return f"{count:,} {kind} in {len(found.data.classes)} classes · threat {threat_words(found.ball)}"
+
+
+def verdict(found: Assessment) -> str:
+    """The answer in two or three sentences."""
+    epsilon = format_radius(found.ball.radius)
+    parts = []
+    for model in sorted(found.models, key=lambda model: -model.scores.robust.proved.value):
+        proved, unbroken = model.scores.robust.proved.value, model.scores.robust.unbroken.value
+        parts.append(
+            f"Within ε = {epsilon} the {model.name} classifier is proved right on {proved:.0%} of the test points "
+            f"and attacks leave {unbroken:.0%} (clean: {model.scores.clean.value:.0%})."
+        )
+    share = (found.audit.result["test"] or found.audit.result["train"])["share_possible"]
+    parts.append(f"The data itself would allow {share:.0%}." if share < 1 else "The data itself would allow 100%.")
+    return " ".join(parts)
+
+
+def headline(found: Assessment, best: Assessed) -> Cards:
+    """The three radii of the best classifier: possible, proved, broken."""
+    points = best.scores.points
+    possible = np.median(found.distances["test"]) / 2
+    cards = (
+        Card(
+            "proved", _number(np.median(points.proved_radius)), "median radius that no attack can break", "proved", "≤"
+        ),
+        Card("true", "?", "the radius nobody can compute", "true", "≤"),
+        Card("broken", _number(np.median(points.broken_radius)), "median radius of the best attack", "broken"),
+        Card("possible", _number(possible), "median of half the distance to another class", "possible"),
+    )
+    return Cards(cards, f"Median radii of the {best.name} classifier")
+
+
+def separation(found: Assessment) -> Chart:
+    """Histogram of the possible radius of training and test points."""
+    names = {"train": "training points", "test": "test points"}
+    rows = [{"radius": d / 2, "split": names[split]} for split, values in found.distances.items() for d in values]
+    result = found.audit.result
+    share = (result["test"] or result["train"])["share_possible"]
+    smallest = min(float(values.min()) for values in found.distances.values()) / 2
+    epsilon = format_radius(found.ball.radius)
+    title = (
+        f"All points are far enough apart: ε = {epsilon} is possible for every test point"
+        if share == 1
+        else f"ε = {epsilon} is possible for {share:.1%} of the test points"
+    )
+    return charts.histogram(
+        rows,
+        Field("radius", f"possible radius: half the {NORM_NAMES[found.ball.norm]} distance to another class"),
+        "split",
+        title=title,
+        note="Beyond half the distance to the nearest training point of another class no classifier can be right "
+        f"around both. The smallest is {_number(smallest)}.",
+        rules=[Rule(found.ball.radius, f"ε = {epsilon}")],
+    )
+
+
+def trainings(found: Assessment) -> Table:
+    """What was trained and how well it fits."""
+    rows = []
+    for model in found.models:
+        spec, result = model.training.spec["spec"], model.training.result
+        test = Accuracy(round(result["test_accuracy"] * len(found.data.test)), len(found.data.test))
+        rows.append(
+            {
+                "classifier": model.name,
+                "network": spec["model"]["name"],
+                "method": spec["method"]["name"],
+                "parameters": result["parameters"],
+                "seconds": model.training.environment["seconds"],
+                "train": result["train_accuracy"],
+                "test": result["test_accuracy"],
+                "low": test.interval[0],
+                "high": test.interval[1],
+            }
+        )
+    columns = [
+        "classifier",
+        "network",
+        "method",
+        "parameters",
+        "seconds",
+        Field("train", "train accuracy", percent=True),
+        Field("test", "test accuracy", percent=True, low="low", high="high"),
+    ]
+    return table(rows, columns, "A standard and a 1-Lipschitz classifier")
+
+
+def learning(found: Assessment) -> Chart:
+    """Accuracy over the epochs."""
+    rows = [
+        {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": model.name, "split": split}
+        for model in found.models
+        for epoch in model.training.result["history"]
+        for split in ("train", "test")
+    ]
+    ends = [f"{model.training.result['test_accuracy']:.1%} ({model.name})" for model in found.models]
+    return charts.curves(
+        rows,
+        "epoch",
+        Field("accuracy", percent=True),
+        "classifier",
+        dash="split",
+        title=f"Test accuracy ends at {' and '.join(ends)}",
+        note="Solid: training accuracy, a running mean over each epoch. Dashed: test accuracy after it.",
+    )
+
+
+def curve_rows(model: Assessed, radii: Sequence[float]) -> list[Row]:
+    """Proved and unbroken accuracy of one classifier over the radius, with 95% intervals."""
+    rows: list[Row] = []
+    for point in model.scores.curve(list(radii)):
+        for bound, share in (("proved", point.bracket.proved), ("unbroken", point.bracket.unbroken)):
+            low, high = share.interval
+            rows.append(
+                {
+                    "radius": point.radius,
+                    "accuracy": share.value,
+                    "low": low,
+                    "high": high,
+                    "classifier": model.name,
+                    "bound": bound,
+                }
+            )
+    return rows
+
+
+def bracket(found: Assessment) -> Chart:
+    """Robust accuracy over the radius: what is proved and what attacks left, for each classifier."""
+    reach = [model.scores.points.broken_radius for model in found.models]
+    finite = np.concatenate([values[np.isfinite(values)] for values in reach])
+    top = max(2 * found.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
+    radii = np.linspace(0, top, 81)
+    rows = [row for model in found.models for row in curve_rows(model, radii.tolist())]
+    best = most_proved(found)
+    rest = [model for model in found.models if model is not best]
+    epsilon = format_radius(found.ball.radius)
+    others = "".join(f", the {model.name} one on {model.scores.robust.proved.value:.0%}" for model in rest)
+    return charts.curves(
+        rows,
+        Field("radius", f"{NORM_NAMES[found.ball.norm]} radius"),
+        Field("accuracy", "robust accuracy", percent=True, low="low", high="high"),
+        "classifier",
+        dash="bound",
+        title=f"At ε = {epsilon} the {best.name} classifier is proved right on "
+        f"{best.scores.robust.proved.value:.0%} of the points{others}",
+        note="Solid: proved, whatever the attack. Dashed: unbroken by the attacks tried. Bands: 95% intervals.",
+        rules=[Rule(found.ball.radius, f"ε = {epsilon}")],
+    )
+
+
+def outcome(found: Assessment) -> Table:
+    """The bracket at the threat's radius, in numbers."""
+    rows = []
+    for model in found.models:
+        row: dict[str, object] = {"classifier": model.name, "certificate": model.scores.certificate_method or "none"}
+        shares = {
+            "clean": model.scores.clean,
+            "proved": model.scores.robust.proved,
+            "unbroken": model.scores.robust.unbroken,
+            "kept": model.scores.stable.unbroken,
+        }
+        for name, share in shares.items():
+            row |= {name: share.value, f"{name}_low": share.interval[0], f"{name}_high": share.interval[1]}
+        row["passes"] = sum(model.scores.passes.values())
+        rows.append(row)
+    titles = {
+        "clean": "clean accuracy",
+        "proved": "proved robust",
+        "unbroken": "unbroken",
+        "kept": "prediction kept",
+    }
+    columns = [
+        "classifier",
+        *(Field(n, title, percent=True, low=f"{n}_low", high=f"{n}_high") for n, title in titles.items()),
+        "certificate",
+        Field("passes", "images through the network"),
+    ]
+    title = f"Robust accuracy under {threat_words(found.ball)}, with 95% intervals"
+    return table(rows, columns, title, f"Attacks: the {found.models[0].scores.suite} suite, then minimum-norm.")
+
+
+def broken_radii(found: Assessment) -> Chart:
+    """How far the nearest error is, per classifier."""
+    rows, medians = [], []
+    for model in found.models:
+        points = model.scores.points
+        radii = points.broken_radius[points.correct & np.isfinite(points.broken_radius)]
+        rows += [{"radius": radius, "classifier": model.name} for radius in radii]
+        medians.append(f"{_number(np.median(radii))} ({model.name})" if len(radii) else f"never found ({model.name})")
+    return charts.histogram(
+        rows,
+        Field("radius", f"{NORM_NAMES[found.ball.norm]} distance to the nearest error found"),
+        "classifier",
+        title=f"Half of the points break within {' and '.join(medians)}",
+        note="Correctly classified points. The true distance is at most this.",
+        rules=[Rule(found.ball.radius, f"ε = {format_radius(found.ball.radius)}")],
+    )
+
+
+def by_class(found: Assessment, best: Assessed) -> Table:
+    """The best classifier class by class."""
+    rows = []
+    for entry in best.scores.per_class(found.data.classes):
+        label = found.data.classes.index(entry["class"])
+        own = best.scores.points.label == label
+        rows.append(
+            {
+                "class": entry["class"],
+                "points": entry["points"],
+                "clean": entry["clean"]["value"],
+                "proved": entry["robust"]["proved"]["value"],
+                "unbroken": entry["robust"]["unbroken"]["value"],
+                "radius": float(np.median(best.scores.points.proved_radius[own])),
+            }
+        )
+    columns = [
+        "class",
+        "points",
+        *(Field(name, percent=True) for name in ("clean", "proved", "unbroken")),
+        Field("radius", "median proved radius"),
+    ]
+    return table(rows, columns, f"The {best.name} classifier under {threat_words(found.ball)}")
+
+
+def gallery(found: Assessment, model: Assessed, count: int = 4) -> Gallery:
+    """The correctly classified points with the nearest errors: clean, perturbation, adversarial."""
+    points = model.scores.points
+    order = [i for i in np.argsort(points.broken_radius) if points.correct[i] and points.changed[i]][:count]
+    examples = []
+    for i in order:
+        clean = found.data.test.tensors([int(model.rows[i])])[0][0].numpy()
+        adversarial = model.scores.x_adv[i].numpy()
+        names = found.data.classes
+        strip = (
+            Picture(pictures.data_uri(clean), f"read as {names[points.prediction[i]]}"),
+            Picture(pictures.perturbation(clean, adversarial), "perturbation, stretched"),
+            Picture(pictures.data_uri(adversarial), f"read as {names[points.adversarial_prediction[i]]}"),
+        )
+        note = f"proved {_number(points.proved_radius[i])} ≤ true ≤ broken {_number(points.broken_radius[i])}"
+        examples.append(Example(f"Test point {int(model.rows[i])}", strip, note))
+    title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
+    return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(found.ball)}.")
+
+
+def reproduction(found: Assessment) -> Commands:
+    """The command that made this page and where its runs are."""
+    environment = found.models[0].training.environment
+    shown = {
+        **environment["versions"],
+        "python": environment["python"],
+        "seed": str(found.seed),
+        "threads per worker": str(environment["threads"]),
+        "audit": found.audit.id,
+    }
+    for model in found.models:
+        shown |= {f"{model.name} training": model.training.id, f"{model.name} evaluation": model.evaluation.id}
+    points = len(found.models[0].rows)
+    return Commands(
+        (f"radii assess {found.source} --threat {found.ball} --points {points} --seed {found.seed}", "radii runs"),
+        shown,
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if np.isfinite(value) else "∞"

@@ -1,0 +1,49 @@
+"""The losses of 1-Lipschitz networks against their formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from radii.errors import InputError
+from radii.training.objectives.objective import Moment
+from radii.training.objectives.offset_cross_entropy import OffsetCrossEntropy, offset_cross_entropy
+from radii.training.objectives.self_normalizing import SelfNormalizingCrossEntropy, self_normalizing_cross_entropy
+
+LOGITS = torch.randn(16, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+LABELS = torch.arange(16) % 10
+
+
+def test_offset_cross_entropy_by_hand() -> None:
+    shifted = LOGITS.clone()
+    shifted[torch.arange(16), LABELS] -= 0.25
+    expected = -0.25 * torch.log_softmax(shifted * 4, 1)[torch.arange(16), LABELS].mean()
+    torch.testing.assert_close(offset_cross_entropy(LOGITS, LABELS), expected)
+    plain = nn.functional.cross_entropy(LOGITS, LABELS)
+    torch.testing.assert_close(offset_cross_entropy(LOGITS, LABELS, 0.0, 1.0), plain)
+
+
+def test_self_normalizing_cross_entropy() -> None:
+    """At t = 0 it is blind to the size of logits; softmax is applied once; std is unbiased."""
+    small = self_normalizing_cross_entropy(LOGITS, LABELS, 0.0)
+    torch.testing.assert_close(self_normalizing_cross_entropy(10 * LOGITS, LABELS, 0.0), small, rtol=1e-12, atol=0)
+    row = LOGITS[0] / (LOGITS[0].var(correction=1).sqrt() + 0.1)
+    row[0] -= 1
+    by_hand = -(row[0] - row.exp().sum().log())
+    torch.testing.assert_close(self_normalizing_cross_entropy(LOGITS[:1], LABELS[:1], 0.1), by_hand)
+
+
+def test_objectives_call_the_model_once() -> None:
+    model = nn.Linear(10, 10).double()
+    for objective in (OffsetCrossEntropy(), SelfNormalizingCrossEntropy()):
+        loss = objective.loss(model, LOGITS, LABELS, Moment(0, 1))
+        assert loss.logits.shape == (16, 10)
+        loss.value.backward()
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(InputError, match="temperature must be positive"):
+        OffsetCrossEntropy(temperature=0.0)
+    with pytest.raises(InputError, match="t must be at least 0"):
+        SelfNormalizingCrossEntropy(t=-1.0)
