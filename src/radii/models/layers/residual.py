@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
-from torch.nn.grad import conv2d_weight
 
 from radii.errors import InputError
 
@@ -30,6 +29,12 @@ def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def _half(weight: Tensor) -> tuple[int, int]:
     return weight.shape[2] // 2, weight.shape[3] // 2
+
+
+def _weight_gradient(x: Tensor, weight: Tensor, outputs: Tensor) -> Tensor:
+    """The gradient of <conv(x, weight), outputs> in the weight."""
+    settings = (None, (1, 1), _half(weight), (1, 1), False, (0, 0), 1, (False, True, False))
+    return torch.ops.aten.convolution_backward(outputs, x, weight, *settings)[1]
 
 
 class _ResidualConvolution(torch.autograd.Function):
@@ -50,13 +55,13 @@ class _ResidualConvolution(torch.autograd.Function):
         x, weight, hidden = ctx.saved_tensors
         padding = _half(weight)
         inner = F.conv2d(gradient, weight, padding=padding)
-        inner.mul_(hidden > 0)
+        torch.ops.aten.threshold_backward.grad_input(inner, hidden, 0, grad_input=inner)  # D, in place
         back = F.conv_transpose2d(inner, weight, padding=padding)
         along_x = torch.sub(gradient, back, out=back)
         along_weight = along_bias = None
         if ctx.needs_input_grad[1]:
-            along_weight = conv2d_weight(gradient, weight.shape, hidden, padding=padding)
-            along_weight.add_(conv2d_weight(x, weight.shape, inner, padding=padding)).neg_()
+            along_weight = _weight_gradient(gradient, weight, hidden)
+            along_weight.add_(_weight_gradient(x, weight, inner)).neg_()
         if ctx.needs_input_grad[2]:
             along_bias = inner.sum((0, 2, 3)).neg_()
         return along_x, along_weight, along_bias
