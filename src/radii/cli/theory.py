@@ -147,7 +147,9 @@ def drawn(chart: Chart) -> charts.Chart:
         rules = [charts.Rule(mark["y"], mark["series"]) for mark in formula]
         return charts.bars(seen, x, y, "series", title=chart.title, rules=rules)
     if seen and formula and {mark["series"] for mark in formula} <= {mark["series"] for mark in seen}:
-        return charts.points(seen, x, y, "series", title=chart.title, fit=formula, note="Dots measured, lines predicted.")
+        return charts.points(
+            seen, x, y, "series", title=chart.title, fit=formula, note="Dots measured, lines predicted."
+        )
     if seen and formula:
         return charts.curves([*seen, *formula], x, y, "series", dash="kind", title=chart.title)
     return charts.curves(seen or formula, x, y, "series", title=chart.title)
