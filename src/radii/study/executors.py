@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -118,11 +119,18 @@ def _start_worker(messages: Queue[Any]) -> None:
 
 
 class _RemoteTask:
+    """Tells the parent at most ten times a second: a message costs a round trip, a step may cost less."""
+
     def __init__(self, messages: Queue[Any], key: str) -> None:
         self._messages, self._key = messages, key
+        self._unsaid, self._last = 0.0, 0.0
 
     def advance(self, amount: float = 1, note: str = "") -> None:
-        self._messages.put(("advance", self._key, amount, note))
+        self._unsaid += amount
+        now = time.monotonic()
+        if now - self._last >= 0.1:
+            self._messages.put(("advance", self._key, self._unsaid, note))
+            self._unsaid, self._last = 0.0, now
 
 
 class _RemoteDisplay:
