@@ -56,7 +56,11 @@ def certify(
         rows = [(layer.name, layer.kind, layer.method, f"{layer.value:.6g}") for layer in bound.layers]
         console.print(terminal.table("Lipschitz bounds", ("layer", "kind", "how", "constant"), rows))
     shown = _table(names, radii, correct, tight.radius.numpy(), textbook.radius.numpy())
-    console.print(terminal.table(f"{found.name} on {test.name}, L2, certified", list(shown[0]), [tuple(r.values()) for r in shown]))
+    console.print(
+        terminal.table(
+            f"{found.name} on {test.name}, L2, certified", list(shown[0]), [tuple(r.values()) for r in shown]
+        )
+    )
     how = "proved" if bound.is_proved else "bounded (fallback)"
     console.print(f"Lipschitz constant {how}: {bound.value:.6g}; before the head {bound.features:.6g}.")
     if plot is not None:

@@ -15,9 +15,7 @@ from radii.errors import InputError
 def export(
     model: Annotated[str, typer.Argument(help="A run or a bundle.")],
     out: Annotated[Path, typer.Argument(help="FILE.onnx or FILE.pt2.")],
-    certificate: Annotated[
-        bool, typer.Option(help="Prove the Lipschitz constants and put them in the file.")
-    ] = True,
+    certificate: Annotated[bool, typer.Option(help="Prove the Lipschitz constants and put them in the file.")] = True,
     trust: Annotated[str | None, typer.Option(help="The import path that a bundle may run.")] = None,
     json: Json = None,
 ) -> None:

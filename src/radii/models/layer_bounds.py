@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from radii.errors import InputError
 from radii.models.layers.affine import ChannelAffine, Normalization
 from radii.models.layers.maxmin import MaxMin, NActivation
-from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.residual import Residual
+from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.soc import SkewExponential
 from radii.models.spectral import (
     Operator,

@@ -16,7 +16,6 @@ from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
 from radii.models.layers.sll import SLLConv2d, SLLLinear
 from radii.models.layers.soc import SOCConv2d
 
-
 Size = tuple[int, int]
 
 
