@@ -19,6 +19,7 @@ from radii.study.points import load_scores
 from radii.study.steps import Audit, Evaluate, Train
 from radii.study.store import Run, Store
 from radii.threat import Ball
+from radii.training.preprocessing import Preprocessing
 
 STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
 SHOWN = 30_000  # inputs that each classifier sees, on small data: seconds, and enough for the digits
@@ -121,9 +122,11 @@ def classifiers(spec: DataSpec, data: Data, epochs: int | None, seed: int) -> di
     bounded = "lipschitz-convnet" if images else "lipschitz-mlp"
     # fewer layers fit tiny images better, and in half of the time
     shallow = {"model": {"blocks": 2, "depth": 1}} if images and small else {}
+    # features come in any unit; pixels need no scaling, which would also scale every radius
+    inside: Preprocessing = "center" if data.train.box is not None else "standardize"
     return {
-        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, seed=seed),
-        LIPSCHITZ: train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, seed=seed),
+        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
+        LIPSCHITZ: train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, inside, seed),
     }
 
 
