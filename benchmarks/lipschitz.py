@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import harness
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
+import harness
 from radii.models.folding import fold
 from radii.models.layers.maxmin import MaxMin
 from radii.models.lipschitz_convnet import LipschitzConvNet

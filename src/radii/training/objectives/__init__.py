@@ -14,5 +14,6 @@ METHODS = Registry(
         "robust-self-training": "radii.training.objectives.robust_self_training:RobustSelfTraining",
         "offset-cross-entropy": "radii.training.objectives.offset_cross_entropy:OffsetCrossEntropy",
         "self-normalizing": "radii.training.objectives.self_normalizing:SelfNormalizingCrossEntropy",
+        "gloro": "radii.training.objectives.gloro:GloRo",
     },
 )
