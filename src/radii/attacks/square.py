@@ -128,7 +128,7 @@ class _SquareSearch:
         raise NotImplementedError
 
     def _window(self, place: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Each cell's row and column in a window at ``place`` [m, 2], and who is inside: [m, h], [m, w], [m, 1, h, w]."""
+        """Row and column of each cell in a window at ``place`` [m, 2]; who is inside: [m, h], [m, w], [m, 1, h, w]."""
         _, height, width = self.grid
         corner = (place * (torch.tensor([height, width], device=size.device) + 1 - size[:, None])).floor().long()
         down = torch.arange(height, device=size.device) - corner[:, :1]
