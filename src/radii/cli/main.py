@@ -30,6 +30,7 @@ COMMANDS = (
     "train",
     "certify",
     "export",
+    "theory",
     "datasets",
     "variants",
     "runs",
