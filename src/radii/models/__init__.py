@@ -7,6 +7,7 @@ MODELS = Registry(
     {
         "simple-convnet": "radii.models.simple_convnet:SimpleConvNet",
         "lenet5": "radii.models.lenet:LeNet5",
+        "small-convnet": "radii.models.small_convnet:SmallConvNet",
         "lipschitz-convnet": "radii.models.lipschitz_convnet:LipschitzConvNet",
     },
     positional=("input_shape", "classes"),
