@@ -194,8 +194,9 @@ class Trial:
         """Ask the model once for every row; rows found broken leave (None if all did)."""
         logits, gradient = self._answer(search, state)
         if not stay:
-            claimed = self.succeeded(predicted_class(logits), state.y) & self.ball.contains(state.point, state.x)
+            claimed = self.succeeded(predicted_class(logits), state.y)
             if bool(claimed.any()):
+                claimed[claimed.clone()] = self.ball.contains(state.point[claimed], state.x[claimed])
                 gone = torch.zeros_like(claimed)
                 gone[claimed] = self._confirm(state.index[claimed], state.point[claimed], times=1)
                 if bool(gone.all()):

@@ -60,7 +60,7 @@ def certify(
     bound = bound or lipschitz_bound(model, shape)
     if shape != bound.input_shape:
         raise InputError(f"The Lipschitz bound holds for inputs of shape {bound.input_shape}, got {shape} instead.")
-    network = certified_network(model)
+    network = certified_network(model, shape)
     bound.check(network)
     constants = bound.features * bound.pairs * (1 + rounding(2))
     if form == "sqrt2":

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from radii.cli import assess, datasets, lr_search, runs, terminal, train, variants
+from radii.cli import assess, certify, datasets, export, lr_search, runs, terminal, train, variants
 from radii.errors import ContradictionError, InputError
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ def _main() -> None:
     """Keeps `radii COMMAND` a group even while there is a single command."""
 
 
-for command in (assess, datasets, variants, train, lr_search, runs):
+for command in (assess, datasets, variants, train, lr_search, runs, certify, export):
     command.register(app)
 
 

@@ -11,6 +11,7 @@ import typer
 from radii.cli import settings as settings_
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot, Seed
+from radii.files import check_writable
 
 if TYPE_CHECKING:
     from radii.study.steps import Train
@@ -41,6 +42,7 @@ def train(
         float | None, typer.Option(min=0, help="Minutes between checkpoints; a kill loses no more. Half a minute.")
     ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard event files.")] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="List the network's layers before training.")] = False,
     plot: Plot = None,
     seed: Seed = 0,
     json: Json = None,
@@ -55,11 +57,13 @@ def train(
     from radii.training.events import recorded
 
     if plot is not None:
-        terminal.check_writable(plot)
+        check_writable(plot)
     store = Store.default()
     step = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
     if checkpoint_minutes is not None:
         os.environ["RADII_CHECKPOINT_SECONDS"] = str(60 * checkpoint_minutes)
+    if summary:
+        terminal.errors.print(_layers(step))
     found = store.is_done(step)
     with terminal.progress_shown(), recorded(tensorboard), teamwork() as crew:
         run = _together(step, store, crew.agreed) if crew.size > 1 else store.ensure(step)
@@ -96,6 +100,24 @@ def planned(
         preprocessing or "center",  # type: ignore[arg-type]
         seed,
     )
+
+
+def _layers(step: Train):  # type: ignore[no-untyped-def]
+    """Layers, parameters and multiply-adds as a table."""
+    from radii.models.bundle import Architecture
+    from radii.models.summary import summary
+
+    data = step.data.load()
+    card = Architecture(
+        name=step.model.name, arguments=step.model.arguments, input_shape=data.shape, classes=data.classes
+    )
+    found = summary(card.build(), data.shape)
+    rows = [
+        (row.name, row.kind, "x".join(map(str, row.output)), f"{row.parameters:,}", f"{row.multiply_adds:,}")
+        for row in found.rows
+    ]
+    rows.append(("all", "", "", f"{found.parameters:,}", f"{found.multiply_adds:,}"))
+    return terminal.table(step.model.name, ("layer", "kind", "output", "parameters", "multiply-adds"), rows)
 
 
 def _together(step: Train, store: Store, agreed) -> Run | None:  # type: ignore[no-untyped-def]

@@ -18,6 +18,7 @@ error bounds (no Strassen); twice those bounds are allowed for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, nextafter, sqrt
@@ -25,6 +26,8 @@ from math import inf, nextafter, sqrt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from radii.models.lanczos import lanczos
 
 UNIT = 2.0**-53
 STEP = 2e-6  # relative head-room of sigma^2 that a proof starts with
@@ -156,41 +159,14 @@ def _canonical(
 
 
 def estimated_norm(operator: Operator, vectors: int = 80) -> float:
-    """The norm by Lanczos on A^T A with full reorthogonalization: a close estimate from below.
-
-    Deterministic: the start vector is fixed.
-    """
-    apply = _gram_action(operator)
-    size = operator.row_mask.shape[1] * operator.size[0] * operator.size[1]
-    generator = torch.Generator().manual_seed(0)
-    vector = torch.randn(size, generator=generator, dtype=torch.float64)
-    basis: list[Tensor] = []
-    diagonal: list[float] = []
-    beside: list[float] = []
-    for _ in range(min(vectors, size)):
-        length = float(vector.norm())
-        if length <= 1e-14 * max(diagonal, default=1.0):
-            break
-        if basis:
-            beside.append(length)
-        basis.append(vector / length)
-        vector = apply(basis[-1])
-        diagonal.append(float(vector @ basis[-1]))
-        span = torch.stack(basis)
-        for _ in range(2):
-            vector = vector - span.T @ (span @ vector)
-    if not diagonal:
-        return 0.0
-    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    if beside:
-        off = torch.tensor(beside, dtype=torch.float64)
-        tridiagonal += torch.diag(off, 1) + torch.diag(off, -1)
-    return sqrt(max(float(torch.linalg.eigvalsh(tridiagonal)[-1]), 0.0))
+    """The norm by Lanczos on A^T A from a fixed start: a close estimate from below."""
+    shape = (1, operator.kernel.shape[1], *operator.size)
+    start = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return sqrt(max(lanczos(_gram_action(operator), start, vectors)[0], 0.0))
 
 
-def _gram_action(operator: Operator):  # type: ignore[no-untyped-def]
-    """x -> A^T A x on flat vectors."""
-    into = operator.kernel.shape[1]
+def _gram_action(operator: Operator) -> Callable[[Tensor], Tensor]:
+    """x -> A^T A x on images [1, in, rows, columns]."""
     mask = (operator.row_mask.T[:, :, None] * operator.column_mask[:, None, :])[None]
     pads = []
     for axis in (1, 0):
@@ -198,12 +174,10 @@ def _gram_action(operator: Operator):  # type: ignore[no-untyped-def]
         after = operator.out_size[axis] + operator.kernel.shape[2 + axis] - 1 - before - operator.size[axis]
         pads += [before, after]
 
-    def action(flat: Tensor) -> Tensor:
-        x = flat.view(1, into, *operator.size) * mask
-        y = F.conv2d(F.pad(x, pads), operator.kernel)
+    def action(x: Tensor) -> Tensor:
+        y = F.conv2d(F.pad(x * mask, pads), operator.kernel)
         back = F.conv_transpose2d(y, operator.kernel)
-        back = F.pad(back, [-amount for amount in pads])
-        return (back * mask).flatten()
+        return F.pad(back, [-amount for amount in pads]) * mask
 
     return action
 

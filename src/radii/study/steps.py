@@ -196,3 +196,5 @@ def from_json(content: dict[str, Any]) -> Step:
         return STEPS[kind].model_validate(content.get("spec"))
     except ValidationError as error:
         raise explain(error, f"{kind} step") from error
+    except TypeError as error:  # a field of a spec with its own constructor, as Ball has, is missing
+        raise InputError(f"{kind} step: {error}.") from error

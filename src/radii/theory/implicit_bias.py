@@ -26,12 +26,15 @@ from radii.theory.max_margin import Network, kkt_point, stationarity, train, uni
 from radii.theory.result import (
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     assume_positive,
     at_least,
     at_most,
     equals,
+    measured,
+    predicted,
     reports,
     theorem,
 )
@@ -71,7 +74,7 @@ def gradient_flow(
     _assume_dimensions(d, width=width, networks=networks)
     assume(0 < loss < 1, "The flow is known to converge once the loss is below 1", f"loss = {loss:g}")
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     averages: list[float] = []
     with progress.task("networks", len(d) * networks) as task:
         for dimension in d:
@@ -89,13 +92,13 @@ def gradient_flow(
                 reports(f"d={dimension}: |δ| / √d", averages[-1] / math.sqrt(dimension)),
                 reports(f"d={dimension}: cos(θ, −∇L), 1 at KKT points", cosines.max()),
             ]
-            picture += [_dot(dimension, "trained", value, "measured") for value in lengths]
+            picture.append(measured(dimension, averages[-1], "trained"))
     rows.append(equals("exponent of |δ| in d for n = √d", exponent(list(d), averages), 0.25, 0.1))
     for dimension in d:
-        picture.append(_dot(dimension, "√(d/n)", math.sqrt(dimension / round(math.sqrt(dimension))), "predicted"))
-        picture.append(_dot(dimension, "the points, √d", math.sqrt(dimension), "predicted"))
+        picture.append(predicted(dimension, math.sqrt(dimension / round(math.sqrt(dimension))), "√(d/n)"))
+        picture.append(predicted(dimension, math.sqrt(dimension), "the points, √d"))
     title = f"Universal perturbation at loss {loss:g}, width {width}"
-    return Evidence(tuple(rows), Chart(title, "d", "length", "network", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
 
 
 def _trained(d: int, width: int, loss: float, draw: Generator) -> tuple[float, float, float, float]:
@@ -130,7 +133,7 @@ def max_margin_bias(
                    "The theorem needs 2 ≤ n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)), for orthogonal points (d + 1)/3 = "
                    f"{(dimension + 1) / 3:.1f}", f"n = {count} at d = {dimension}")  # fmt: skip
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     theory = {"n = √d": 0.25, "n = d/3": 0.0}
     with progress.task("KKT points", len(rules) * len(d) + 2) as task:
         for rule, points in rules.items():
@@ -139,16 +142,18 @@ def max_margin_bias(
                 found, length = _kkt_rows(dimension, count, width, numpy_stream(seed, "kkt", dimension, count))
                 rows += found
                 lengths.append(length)
-                picture.append(_dot(dimension, rule, length, "measured"))
-                picture.append(_dot(dimension, rule, math.sqrt(dimension / count), "predicted"))
+                picture.append(measured(dimension, length, rule))
+                picture.append(predicted(dimension, math.sqrt(dimension / count), rule))
                 task.advance()
-            rows.append(equals(f"exponent of |δ| in d for {rule}", exponent(list(d), lengths), theory.get(rule, 0.5), 0.05))
+            rows.append(
+                equals(f"exponent of |δ| in d for {rule}", exponent(list(d), lengths), theory.get(rule, 0.5), 0.05)
+            )
         for other in (width // 2, 2 * width):
             count = next(iter(rules.values()))[0]
             rows += _kkt_rows(d[0], count, other, numpy_stream(seed, "kkt width", other))[0]
             task.advance()
     title = f"Universal perturbation of maximum margin networks, width {width}"
-    return Evidence(tuple(rows), Chart(title, "d", "length", "points", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
 
 
 def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Row], float]:
@@ -187,7 +192,7 @@ def robust_network(
     """The explicit network attacked below its radius, and walked out of it at exactly that radius."""
     _assume_dimensions(d, restarts=restarts)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     radii = []
     for dimension in d:
         count = round(math.sqrt(dimension)) if n is None else n
@@ -204,12 +209,12 @@ def robust_network(
             reports(f"d={dimension}, n={count}: R / √d", radius / math.sqrt(dimension)),
         ]
         picture += [
-            _dot(dimension, "robust network, R", radius, "measured"),
-            _dot(dimension, "½√d, the limit", math.sqrt(dimension) / 2, "predicted"),
-            _dot(dimension, "maximum margin, √(d/n)", math.sqrt(dimension / count), "predicted"),
+            measured(dimension, radius, "robust network, R"),
+            predicted(dimension, math.sqrt(dimension) / 2, "½√d, the limit"),
+            predicted(dimension, math.sqrt(dimension / count), "maximum margin, √(d/n)"),
         ]
     rows.append(at_least("exponent of R in d, at least 1/2", exponent(list(d), radii), 0.5))
-    chart = Chart("Robust networks exist", "d", "length", "network", tuple(picture), log_x=True, log_y=True)
+    chart = Chart("Robust networks exist", "d", "length", tuple(picture), log_x=True, log_y=True)
     return Evidence(tuple(rows), chart)
 
 
@@ -232,7 +237,7 @@ def _attack(network: Network, x: Points, y: Labels, radius: float, restarts: int
             goals = x[np.where(y[:, None] != y, x @ x.T, -np.inf).argmax(1)]
             step = radius * (goals - x) / np.linalg.norm(goals - x, axis=1, keepdims=True)
         else:
-            step = sphere(*x.shape, radius, draw)
+            step = sphere(len(x), x.shape[1], radius, draw)
         for _ in range(30):
             broken |= y * network(x + step) <= 0
             active = ((x + step) @ network.w.T + network.b > 0) * network.a
@@ -241,8 +246,3 @@ def _attack(network: Network, x: Points, y: Labels, radius: float, restarts: int
             step = step - 0.2 * radius * slope
             step *= np.minimum(1, radius / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12))
     return int(broken.sum())
-
-
-def _dot(d: int, which: str, length: float, kind: str) -> dict[str, object]:
-    series = "points" if which.startswith("n =") else "network"
-    return {"d": d, "length": float(length), series: which, "kind": kind}

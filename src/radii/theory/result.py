@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, ParamSpec
 
 from radii.errors import InputError
@@ -69,19 +69,33 @@ def reports(quantity: str, measured: float) -> Row:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A picture as tidy rows and which column goes where; drawing is somebody else's work.
+class Mark:
+    """One point of a picture; ``x`` is a number or a word."""
 
-    Each row has the columns named by ``x``, ``y`` and ``series``, and ``kind``:
-    ``predicted`` rows are joined by a line, ``measured`` rows are dots (or bars
-    where ``x`` holds words).
-    """
+    x: float | str
+    y: float
+    series: str
+    kind: Literal["measured", "predicted"]
+
+
+def measured(x: float | str, y: float, series: str) -> Mark:
+    """A mark that a simulation made."""
+    return Mark(x, float(y), series, "measured")
+
+
+def predicted(x: float | str, y: float, series: str) -> Mark:
+    """A mark that a formula made."""
+    return Mark(x, float(y), series, "predicted")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture as tidy marks and the names of its axes; drawing is somebody else's work."""
 
     title: str
     x: str
     y: str
-    series: str
-    rows: tuple[dict[str, Any], ...]
+    marks: tuple[Mark, ...]
     log_x: bool = False
     log_y: bool = False
 
@@ -137,7 +151,12 @@ class Result:
             },
             "rows": table,
             "verdict": self.verdict,
-            "chart": [{key: _finite(value) for key, value in row.items()} for row in self.chart.rows],
+            "chart": {
+                "title": self.chart.title,
+                "x": self.chart.x,
+                "y": self.chart.y,
+                "marks": [{key: _finite(value) for key, value in asdict(mark).items()} for mark in self.chart.marks],
+            },
         }
 
 
