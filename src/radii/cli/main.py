@@ -28,6 +28,7 @@ COMMANDS = (
     "assess",
     "audit",
     "train",
+    "lr_search",
     "certify",
     "export",
     "theory",
