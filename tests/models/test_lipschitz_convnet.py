@@ -41,7 +41,7 @@ def test_the_papers_sizes() -> None:
 
 def test_the_first_network_is_nearly_isometric() -> None:
     """With identity weights the image arrives unchanged, reordered, at the head's input."""
-    model = LipschitzConvNet((3, 32, 32), 10, width=12)
+    model = LipschitzConvNet((3, 32, 32), 10, width=12, blocks=2)
     features = nn.Sequential(*list(model)[:-1])
     x = torch.rand(2, 3, 32, 32)
     torch.testing.assert_close(features(x).norm(), x.norm(), rtol=1e-3, atol=0)

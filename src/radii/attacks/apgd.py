@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks import losses
-from radii.attacks.attack import AttackResult, Fresh, State, Trial
+from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
 from radii.attacks.draws import start_on_surface
 from radii.attacks.step import ascend
 from radii.errors import InputError
@@ -65,12 +65,11 @@ class ApgdState(State):
 
 
 @dataclass(frozen=True)
-class _ApgdSearch:
+class _ApgdSearch(GradientSearch):
     loss: str
     steps: int
     ball: Ball
     place: int  # which target: 0 is the likeliest wrong class
-    uses_gradient: bool = True
 
     @cached_property
     def windows(self) -> Tensor:

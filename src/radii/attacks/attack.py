@@ -92,18 +92,25 @@ class Search(Protocol[S]):
     def steps(self) -> int:
         """The age at which a row ends."""
 
-    @property
-    def uses_gradient(self) -> bool:
-        """Whether the gradient of ``objective`` is wanted with every answer."""
-
     def begin(self, fresh: Fresh) -> S:
         """The state of rows that enter."""
 
+    def wants_gradient(self, state: S) -> Tensor:
+        """Which rows need the gradient of ``objective`` with the next answer: [m] bool."""
+
     def objective(self, logits: Tensor, state: S) -> Tensor:
-        """What the run raises, per row: [m]. Asked for only if ``uses_gradient``."""
+        """What the run raises, per row: [m]."""
 
     def advance(self, state: S, logits: Tensor, gradient: Tensor) -> S:
-        """The next question; ``gradient`` is empty unless ``uses_gradient``."""
+        """The next question; ``gradient`` is 0 in rows that did not want it, and empty if none did."""
+
+
+class GradientSearch:
+    """The part of a :class:`Search` that asks for a gradient every time."""
+
+    def wants_gradient(self, state: State) -> Tensor:
+        """All rows."""
+        return torch.ones_like(state.index, dtype=torch.bool)
 
 
 Wrong = Callable[[Tensor, Tensor], Tensor]
@@ -186,22 +193,33 @@ class Trial:
     def _asked(self, search: Search[S], state: S, stay: bool) -> S | None:
         """Ask the model once for every row; rows found broken leave (None if all did)."""
         logits, gradient = self._answer(search, state)
-        self.queries[state.index] += 2 if search.uses_gradient else 1
         if not stay:
-            claimed = self.succeeded(predicted_class(logits), state.y) & self.ball.contains(state.point, state.x)
+            claimed = self.succeeded(predicted_class(logits), state.y)
             if bool(claimed.any()):
+                claimed[claimed.clone()] = self.ball.contains(state.point[claimed], state.x[claimed])
                 gone = torch.zeros_like(claimed)
                 gone[claimed] = self._confirm(state.index[claimed], state.point[claimed], times=1)
                 if bool(gone.all()):
                     return None
                 state, logits = rows(state, ~gone), logits[~gone]
-                gradient = gradient[~gone] if search.uses_gradient else gradient
+                gradient = gradient[~gone] if len(gradient) else gradient
         return search.advance(state, logits, gradient)
 
     def _answer(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
-        """Logits at the rows' points and, if wanted, the gradient of the objective there."""
-        if not search.uses_gradient:
+        """Logits at the rows' points and, where wanted, the gradient of the objective there."""
+        wanted = search.wants_gradient(state)
+        self.queries[state.index] += 1 + wanted.long()
+        if not bool(wanted.any()):
             return self.model(state.point), state.point.new_empty(0)
+        if bool(wanted.all()):
+            return self._differentiated(search, state)
+        gradient = torch.zeros_like(state.point)
+        part, gradient[wanted] = self._differentiated(search, rows(state, wanted))
+        logits = part.new_empty(len(wanted), part.shape[1])
+        logits[wanted], logits[~wanted] = part, self.model(state.point[~wanted])
+        return logits, gradient
+
+    def _differentiated(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             point = state.point.detach().requires_grad_()
             logits = self.model(point)

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks.apgd import targets_in_order
-from radii.attacks.attack import AttackResult, Fresh, State, Trial, misclassified
+from radii.attacks.attack import AttackResult, Fresh, State, Trial, misclassified, rows
 from radii.attacks.draws import start_inside
 from radii.attacks.losses import targeted_margin
 from radii.models.classifier import predicted_class
@@ -49,7 +49,8 @@ class FabState(State):
     """A row of FAB."""
 
     target: Tensor  # [m]
-    returned: Tensor  # [m] whether this point is a return, where the step is due whatever the prediction
+    due: Tensor  # [m] whether a step is due here whatever the prediction: the point is a return or was checked
+    beyond: Tensor  # [m] whether the last step went beyond the boundary
 
 
 @dataclass(frozen=True)
@@ -58,23 +59,35 @@ class _FabSearch:
     ball: Ball
     place: int
     random_start: bool
-    uses_gradient: bool = True
 
     def begin(self, fresh: Fresh) -> FabState:
         half = self.ball.with_radius(self.ball.radius / 2)
         start = start_inside(fresh.x, half, fresh.seed) if self.random_start else fresh.x
         target = targets_in_order(fresh.logits, fresh.y)[:, self.place]
         never = torch.zeros_like(fresh.y, dtype=torch.bool)
-        return FabState(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), target, never)
+        return FabState(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), target, never, never)
+
+    def wants_gradient(self, state: FabState) -> Tensor:
+        """Not at points that will probably be left for a return: one forward pass tells."""
+        return state.due | ~state.beyond
 
     def objective(self, logits: Tensor, state: FabState) -> Tensor:
         return targeted_margin(logits, state.y, state.target)
 
     def advance(self, state: FabState, logits: Tensor, gradient: Tensor) -> FabState:
-        beyond = misclassified(predicted_class(logits), state.y) & ~state.returned
-        back = state.x + RETURN * (state.point - state.x)
-        point = torch.where(per_row(beyond, back), back, self._stepped(state, logits, gradient))
-        return replace(state, point=point, returned=beyond, age=state.age + (~beyond).long())
+        known = self.wants_gradient(state)
+        beyond = misclassified(predicted_class(logits), state.y) & ~state.due
+        step = known & ~beyond
+        point = torch.where(per_row(beyond, state.x), state.x + RETURN * (state.point - state.x), state.point)
+        if bool(step.any()):
+            point[step] = self._stepped(rows(state, step), logits[step], gradient[step])
+        return replace(
+            state,
+            point=point,
+            due=~step,
+            beyond=torch.where(state.due, state.beyond, beyond),
+            age=state.age + step.long(),
+        )
 
     def _stepped(self, state: FabState, logits: Tensor, gradient: Tensor) -> Tensor:
         """(1 - a)(x_k + eta d_k) + a (x_0 + eta d_0), d the shortest ways to the tangent plane (their Eq. 9)."""

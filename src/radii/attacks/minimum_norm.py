@@ -8,7 +8,7 @@ from math import pi, sqrt
 import torch
 from torch import Generator, Tensor, nn
 
-from radii.attacks.attack import AttackResult, Fresh, State, Trial
+from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
 from radii.attacks.draws import start_inside
 from radii.attacks.losses import margin
 from radii.attacks.step import steepest
@@ -99,11 +99,10 @@ class MinimumNormState(State):
 
 
 @dataclass(frozen=True)
-class _MinimumNormSearch:
+class _MinimumNormSearch(GradientSearch):
     attack: MinimumNorm
     ball: Ball  # everything within reach
     restart: int
-    uses_gradient: bool = True
 
     @property
     def steps(self) -> int:

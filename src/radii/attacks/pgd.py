@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor, nn
 
-from radii.attacks.attack import AttackResult, Fresh, State, Trial, hit, misclassified
+from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial, hit, misclassified
 from radii.attacks.draws import start_inside
 from radii.attacks.losses import cross_entropy, margin
 from radii.attacks.step import ascend
@@ -46,10 +46,9 @@ class PGD:
 
 
 @dataclass(frozen=True)
-class _PgdSearch:
+class _PgdSearch(GradientSearch):
     attack: PGD
     ball: Ball
-    uses_gradient: bool = True
 
     @property
     def steps(self) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import typer
 
-from radii.cli import assess, datasets, runs, terminal, train, variants
+from radii.cli import terminal
 from radii.errors import ContradictionError, InputError
 
 app = typer.Typer(
@@ -23,8 +24,21 @@ def _main() -> None:
     """Keeps `radii COMMAND` a group even while there is a single command."""
 
 
-for command in (assess, datasets, variants, train, runs):
-    command.register(app)
+COMMANDS = (
+    "assess",
+    "audit",
+    "train",
+    "lr_search",
+    "certify",
+    "export",
+    "theory",
+    "datasets",
+    "variants",
+    "runs",
+)
+
+for command in COMMANDS:  # one module each; they import what is heavy when they run
+    import_module(f"radii.cli.{command}").register(app)
 
 
 def run() -> None:

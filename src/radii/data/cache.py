@@ -54,17 +54,14 @@ def stored(identity: Mapping[str, Any], name: str) -> Data | None:
     if meta is None:
         return None
     place = _place(identity)
-    train, test = (
-        Dataset(
-            x=np.load(place / f"{side}-x.npy", mmap_mode="r", allow_pickle=False),
-            y=np.load(place / f"{side}-y.npy", allow_pickle=False),
-            classes=tuple(meta["classes"]),
-            name=f"{name} {side}",
-            known_digest=meta["digests"][side],
-        )
-        for side in SIDES
-    )
+    train, test = (_opened(place, side, tuple(meta["classes"]), name, meta["digests"][side]) for side in SIDES)
     return Data(train, test, name)
+
+
+def _opened(place: Path, side: str, classes: tuple[str, ...], name: str, digest: str | None = None) -> Dataset:
+    x = np.load(place / f"{side}-x.npy", mmap_mode="r", allow_pickle=False)
+    y = np.load(place / f"{side}-y.npy", allow_pickle=False)
+    return Dataset(x, y, classes, f"{name} {side}", digest)
 
 
 def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -84,7 +81,7 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
     ``fill(folder)`` writes the four arrays and returns the class names.
     """
     place = _place(identity)
-    with writing(place), _locked(place):
+    with writing(place), locked(place):
         found = stored(identity, name)
         if found is not None:
             return found
@@ -95,8 +92,7 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
         try:
             classes = fill(work)
             _seal(work, dict(identity), classes, name)
-            shutil.rmtree(place, ignore_errors=True)  # an incomplete one, or stored() would have found it
-            os.rename(work, place)
+            _publish(work, place, identity)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     built = stored(identity, name)
@@ -104,16 +100,23 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
     return built
 
 
+def _publish(work: Path, place: Path, identity: Mapping[str, Any]) -> None:
+    """``work`` becomes ``place`` in one step, unless somebody was faster where there are no locks."""
+    shutil.rmtree(place, ignore_errors=True)  # an incomplete one, or it would have been taken
+    try:
+        os.rename(work, place)
+    except OSError:
+        if read_meta(identity) is None:
+            raise
+
+
 def _seal(work: Path, identity: dict[str, Any], classes: tuple[str, ...], name: str) -> None:
     """Check the arrays, and write their digests and sizes beside them."""
-    digests = {}
-    for side in SIDES:
-        x = np.load(work / f"{side}-x.npy", mmap_mode="r", allow_pickle=False)
-        y = np.load(work / f"{side}-y.npy", allow_pickle=False)
-        digests[side] = Dataset(x, y, classes, f"{name} {side}").digest
-    shapes = {side: list(np.load(work / f"{side}-x.npy", mmap_mode="r", allow_pickle=False).shape) for side in SIDES}
+    parts = {side: _opened(work, side, classes, name) for side in SIDES}
+    Data(parts["train"], parts["test"], name)  # refuses splits that do not fit together
+    digests = {side: part.digest for side, part in parts.items()}
     sizes = {path.name: path.stat().st_size for path in work.glob("*.npy")}
-    meta = {"identity": identity, "classes": classes, "digests": digests, "shapes": shapes, "bytes": sizes}
+    meta = {"identity": identity, "classes": classes, "digests": digests, "bytes": sizes}
     (work / "meta.json").write_text(json.dumps(meta, indent=1))
 
 
@@ -148,7 +151,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(place: Path) -> Iterator[None]:
+def locked(place: Path) -> Iterator[None]:
     with open(place.with_name(f".{place.name}.lock"), "w") as lock:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -7,8 +7,14 @@ MODELS = Registry(
     {
         "simple-convnet": "radii.models.simple_convnet:SimpleConvNet",
         "lenet5": "radii.models.lenet:LeNet5",
+        "mlp": "radii.models.mlp:MLP",
+        "cnn1": "radii.models.cnn:CNN1",
+        "cnn2": "radii.models.cnn:CNN2",
+        "wong-kolter": "radii.models.cnn:WongKolterConvNet",
+        "wide-resnet": "radii.models.wide_resnet:WideResNet",
         "small-convnet": "radii.models.small_convnet:SmallConvNet",
         "lipschitz-convnet": "radii.models.lipschitz_convnet:LipschitzConvNet",
+        "lipschitz-mlp": "radii.models.lipschitz_mlp:LipschitzMLP",
     },
     positional=("input_shape", "classes"),
 )

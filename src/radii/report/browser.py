@@ -9,6 +9,7 @@ and by ``docs/take_pictures.py``.
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -29,7 +30,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
     "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE = 60.0  # seconds for one answer; a busy machine is slow
+PATIENCE = 120.0  # seconds for one answer; a busy machine is slow
 
 
 def find() -> str | None:
@@ -52,22 +53,29 @@ class Page:
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send one command of the DevTools protocol and wait for its answer."""
-        self._last += 1
-        message = {"id": self._last, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while (answer := self._receive()).get("id") != self._last:
+        number = self._send(method, parameters)
+        while (answer := self._receive()).get("id") != number:
             self._note(answer)
         if "error" in answer:
             raise RuntimeError(f"Chromium refused {method}: {answer['error']['message']}")
         return answer["result"]
 
+    def _send(self, method: str, parameters: dict[str, Any]) -> int:
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        return self._last
+
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             if not select.select([self._read], [], [], PATIENCE)[0]:
                 raise TimeoutError(f"Chromium did not answer within {PATIENCE:.0f} s.")
-            self._buffer += os.read(self._read, 1 << 20) or b'{"id": -1}\0'
+            arrived = os.read(self._read, 1 << 20)
+            if not arrived:
+                raise RuntimeError("Chromium ended before it answered.")
+            self._buffer += arrived
         message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)
 
@@ -83,6 +91,7 @@ class Page:
             self.complaints.append(" ".join(str(part.get("value", part.get("description"))) for part in body["args"]))
         elif method == "Page.javascriptDialogOpening":
             self.complaints.append(f"dialog: {body['message']}")
+            self._send("Page.handleJavaScriptDialog", {"accept": True})
 
     def look(self, width: int, height: int, dark: bool = False) -> None:
         """The size of the window in CSS pixels, and the reader's preferred theme."""
@@ -95,7 +104,7 @@ class Page:
             mobile=mobile,
         )
         wanted = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[wanted])
+        self.call("Emulation.setEmulatedMedia", media="", features=[wanted])
 
     def open(self, path: Path) -> None:
         """Load a file and wait until it is complete."""
@@ -132,10 +141,9 @@ def chromium() -> Iterator[Page]:
     our_input, their_output = os.pipe()
 
     def descriptors() -> None:
-        high = [os.dup(their_input), os.dup(their_output)]  # above 4, whatever the pipes were numbered
-        high = [os.dup2(end, 50 + number) for number, end in enumerate(high)]
-        os.dup2(high[0], 3)
-        os.dup2(high[1], 4)
+        aside = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (their_input, their_output)]  # they may be 3 or 4
+        for end, number in zip(aside, (3, 4), strict=True):
+            os.dup2(end, number)
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(

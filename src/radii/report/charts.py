@@ -3,26 +3,29 @@
 Each function takes rows, the fields to draw and a title that states the
 finding, and returns a :class:`Chart`: an altair drawing together with its
 numbers as a table. How it looks is the business of ``theme``, where it is
-written that of ``save`` and ``html``.
+written that of ``drawing`` and ``html``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import altair as alt
 import numpy as np
 
 from radii.errors import InputError
-from radii.report.rows import Field, Row, distinct, field, picked, plain
+from radii.report import encodings as draw
+from radii.report.encodings import Rule
+from radii.report.rows import Field, Row, distinct, field, picked
 from radii.report.tables import Table, pivot, quantiles, table
-from radii.report.theme import LIGHT
+
+__all__ = ["Chart", "Field", "Rule", "bars", "curves", "heatmap", "histogram", "pictures", "points"]
 
 HEIGHT = 280
-DASHES = ([1, 0], [6, 4], [2, 3], [10, 3, 2, 3])
-HOVER = "hover"  # layers of this name only carry tooltips; still pictures leave them out
+CROWD = 200  # more points than this are drawn small and pale
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,6 @@ class Chart:
     note: str
     drawing: alt.LayerChart
     table: Table
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A labelled line across a chart: an epsilon, a published figure, a goal."""
-
-    at: float
-    label: str = ""
 
 
 def curves(
@@ -60,26 +55,24 @@ def curves(
     ``step`` draws stairs that stay at or below a falling curve between its
     points: what is proved at one radius is proved at every smaller one.
     """
-    fields = {"x": field(x), "y": field(y), "series": _maybe(series), "dash": _maybe(dash)}
+    x, y, series, dash = field(x), field(y), _maybe(series), _maybe(dash)
+    fields = {"x": x, "y": y, "series": series, "dash": dash}
     values = picked(rows, fields, "curves")
-    over: dict[str, Any] = {"x": _axis(fields["x"], "x"), **_colors(values, fields)}
-    if fields["dash"]:
-        kinds = distinct(row["dash"] for row in values)
-        _few(kinds, len(DASHES), "dash patterns")
-        scale = alt.Scale(domain=kinds, range=list(DASHES[: len(kinds)]))
-        over["strokeDash"] = alt.StrokeDash("dash:N", scale=scale, legend=_legend())
-    shape = "step-before" if step else "linear"
-    base = _base(values)
-    layers = [base.mark_line(interpolate=shape).encode(y=_axis(fields["y"], "y"), **over)]
-    if "low" in values[0]:
-        band = {key: code for key, code in over.items() if key != "strokeDash"}
-        detail = {"detail": "dash:N"} if fields["dash"] else {}
-        ends = {"y": alt.Y("low:Q", title=_y_title(fields["y"])), "y2": "high:Q"}
-        layers.insert(0, base.mark_area(interpolate=shape, opacity=0.16).encode(**ends, **band, **detail))
-    layers.append(_hover(base, fields, {key: over[key] for key in over if key != "strokeDash"}))
-    splits = [which for which in (fields["series"], fields["dash"]) if which]
-    numbers = pivot(rows, field(x), splits, field(y), [rule.at for rule in rules])
-    return Chart(title, note, alt.layer(*layers, *_rules(rules, "x")), numbers)
+    base = draw.base(values)
+    across = {"x": draw.axis(x, "x", values)}
+    color = draw.colors(values, series, "stroke")
+    height = draw.axis(y, "y", values)
+    shape: Literal["step-before", "linear"] = "step-before" if step else "linear"
+    layers = [base.mark_line(interpolate=shape).encode(y=height, **across, **color, **draw.dashes(values, dash))]
+    if y.low:
+        apart = {"detail": "dash:N"} if dash else {}
+        band = base.mark_area(interpolate=shape, opacity=0.16)
+        layers.insert(0, band.encode(**draw.ends(y), **across, **color, **apart))
+    spots = base.mark_point(size=120, opacity=0, filled=True).properties(name=draw.HOVER)
+    layers.append(spots.encode(y=height, tooltip=draw.tips(values, fields), **across, **color))
+    splits = [which for which in (series, dash) if which]
+    numbers = pivot(rows, x, splits, y, [rule.at for rule in rules])
+    return Chart(title, note, _layered(layers, rules, "x"), numbers)
 
 
 def histogram(
@@ -92,30 +85,27 @@ def histogram(
     bins: int = 40,
     rules: Sequence[Rule] = (),
 ) -> Chart:
-    """How many points have each value: shares per bin, one outline per series; the table has the quantiles."""
-    fields = {"x": field(value), "series": _maybe(series)}
-    values = [row for row in picked(rows, fields, "histogram") if row["x"] is not None]
-    if not values:
-        raise InputError(f"histogram needs finite values of {field(value).name!r}, got none.")
-    groups = {
-        str(name): np.array([row["x"] for row in values if row.get("series") == name], dtype=float)
-        for name in (distinct(row.get("series") for row in values) or [None])
-    }
-    groups = {("" if name == "None" else name): numbers for name, numbers in groups.items()}
+    """How the values of each series are spread: the share of points per bin; the table has the quantiles."""
+    value, series = field(value), _maybe(series)
+    groups = _groups(picked(rows, {"x": value, "series": series}, "histogram"), value)
     edges = np.histogram_bin_edges(np.concatenate(list(groups.values())), bins)
     binned = [
         {"x": float(f"{start:.6g}"), "end": float(f"{end:.6g}"), "y": round(count / len(numbers), 6), "series": name}
         for name, numbers in groups.items()
-        for start, end, count in zip(edges, edges[1:], np.histogram(numbers, edges)[0], strict=False)
+        for start, end, count in zip(edges[:-1], edges[1:], np.histogram(numbers, edges)[0], strict=True)
     ]
-    base = _base(binned)
-    over = {"x": _axis(field(value), "x"), **(_colors(binned, fields) if series else {})}
     share = Field("y", "share of points", percent=True)
-    tips = [_tip("x", field(value), " from"), _tip("end", field(value), " to"), _tip("y", share)]
-    bars = base.mark_bar(opacity=0.45 if len(groups) > 1 else 0.75, binSpacing=0.5).encode(
-        x=_axis(field(value), "x"), x2="end:Q", y=_axis(share, "y").stack(None), tooltip=tips, **_only(over, "color")
+    height = draw.axis(share, "y", binned, room=0.2 if rules else 0.0).stack(None)
+    tips = [draw.tip("x", value, binned, " from"), draw.tip("end", value, binned, " to"), draw.tip("y", share, binned)]
+    boxes = draw.base(binned).mark_bar(opacity=0.45 if len(groups) > 1 else 0.8, binSpacing=0.5)
+    drawn = boxes.encode(
+        x=draw.axis(value, "x", binned, binned=True),
+        x2="end:Q",
+        y=height,
+        tooltip=tips,
+        **draw.colors(binned, series),
     )
-    return Chart(title, note, alt.layer(bars, *_rules(rules, "x")), quantiles(groups, field(value)))
+    return Chart(title, note, _layered([drawn], rules, "x"), quantiles(groups, value))
 
 
 def bars(
@@ -129,21 +119,19 @@ def bars(
     rules: Sequence[Rule] = (),
 ) -> Chart:
     """Grouped bars, with whiskers where y has an interval; ``rules`` are levels of y."""
-    fields = {"x": field(x), "y": field(y), "series": _maybe(series)}
+    x, y, series = field(x), field(y), _maybe(series)
+    fields = {"x": x, "y": y, "series": series}
     values = picked(rows, fields, "bars")
-    base = _base(values)
-    order = distinct(row["x"] for row in values)
-    place: dict[str, Any] = {"x": alt.X("x:N", title=fields["x"].heading, sort=order, axis=alt.Axis(labelAngle=0))}
-    if fields["series"]:
+    _once(values, ("x", "series"), "bars")
+    base = draw.base(values)
+    place = {"x": draw.categories(x, "x", values)}
+    if series:
         place["xOffset"] = alt.XOffset("series:N", sort=distinct(row["series"] for row in values))
-    tips = _tips(fields, values[0])
-    drawn = [base.mark_bar().encode(y=_axis(fields["y"], "y"), tooltip=tips, **place, **_colors(values, fields))]
-    if "low" in values[0]:
-        ends = {"y": alt.Y("low:Q", title=_y_title(fields["y"])), "y2": "high:Q"}
-        drawn.append(base.mark_rule(strokeWidth=1.5).encode(**ends, **place))
-    splits = [fields["series"]] if fields["series"] else []
-    numbers = pivot(rows, field(x), splits, field(y))
-    return Chart(title, note, alt.layer(*drawn, *_rules(rules, "y")), numbers)
+    boxes = base.mark_bar().encode(y=draw.axis(y, "y", values), tooltip=draw.tips(values, fields), **place)
+    layers = [boxes.encode(**draw.colors(values, series))]
+    if y.low:
+        layers.append(base.mark_rule(strokeWidth=1.5).encode(**draw.ends(y), **place))
+    return Chart(title, note, _layered(layers, rules, "y"), pivot(rows, x, [series] if series else [], y))
 
 
 def points(
@@ -157,169 +145,91 @@ def points(
     fit: Sequence[Row] = (),
     rules: Sequence[Rule] = (),
 ) -> Chart:
-    """Points with whiskers where y has an interval; ``fit`` are rows of the same fields, drawn as lines."""
-    fields = {"x": field(x), "y": field(y), "series": _maybe(series)}
+    """Points, with whiskers where y has an interval; ``fit`` are rows of the same fields, drawn as lines."""
+    x, y, series = field(x), field(y), _maybe(series)
+    fields = {"x": x, "y": y, "series": series}
     values = picked(rows, fields, "points")
-    over = {"x": _axis(fields["x"], "x"), **_colors(values, fields)}
-    base = _base(values)
+    base = draw.base(values)
+    over = {"x": draw.axis(x, "x", values), **draw.colors(values, series, "circle")}
+    height = draw.axis(y, "y", values)
     layers = []
     if fit:
-        bare = {**fields, "y": Field(field(y).name)}
-        line = _base(picked(fit, bare, "points' fit")).mark_line(strokeWidth=1.75)
-        layers.append(line.encode(y=_axis(fields["y"], "y"), **over))
-    if "low" in values[0]:
-        ends = {"y": alt.Y("low:Q", title=_y_title(fields["y"])), "y2": "high:Q"}
-        layers.append(base.mark_rule(strokeWidth=1.5).encode(**ends, **over))
-    dots = base.mark_point(filled=True, size=46 if len(values) <= 200 else 14, opacity=1 if len(values) <= 200 else 0.5)
-    layers.append(dots.encode(y=_axis(fields["y"], "y"), tooltip=_tips(fields, values[0]), **over))
-    columns = [which for which in (fields["series"], fields["x"], fields["y"]) if which]
-    return Chart(title, note, alt.layer(*layers, *_rules(rules, "x")), table(rows[:200], columns))
+        line = picked(fit, {**fields, "y": Field(y.name)}, "points' fit")
+        layers.append(draw.base(line).mark_line(strokeWidth=1.75).encode(y=height, **over))
+    if y.low:
+        layers.append(base.mark_rule(strokeWidth=1.5).encode(**draw.ends(y), **over))
+    crowded = len(values) > CROWD
+    dots = base.mark_point(filled=True, size=14 if crowded else 46, opacity=0.5 if crowded else 1)
+    layers.append(dots.encode(y=height, tooltip=draw.tips(values, fields), **over))
+    columns = [which for which in (series, x, y) if which]
+    return Chart(title, note, _layered(layers, rules, "x"), table(rows[:CROWD], columns))
 
 
 def heatmap(
-    rows: Sequence[Row],
-    x: Field | str,
-    y: Field | str,
-    value: Field | str,
-    *,
-    title: str,
-    note: str = "",
+    rows: Sequence[Row], x: Field | str, y: Field | str, value: Field | str, *, title: str, note: str = ""
 ) -> Chart:
     """One colored cell per pair (x, y); the value is written in the cell where cells are few."""
-    fields = {"x": field(x), "y": field(y), "value": field(value)}
-    values = picked(rows, fields, "heatmap")
-    across, down = (distinct(row[side] for row in values) for side in "xy")
-    place = {
-        "x": alt.X("x:N", title=fields["x"].heading, sort=across, axis=alt.Axis(labelAngle=0)),
-        "y": alt.Y("y:N", title=fields["y"].heading, sort=down),
-    }
-    style = ".0%" if fields["value"].percent else ".3~g"
+    x, y, value = field(x), field(y), field(value)
+    values = picked(rows, {"x": x, "y": y, "value": value}, "heatmap")
+    _once(values, ("x", "y"), "heatmap")
+    base = draw.base(values)
+    place = {"x": draw.categories(x, "x", values), "y": draw.categories(y, "y", values)}
+    style = ".0%" if value.percent else ".3~g"
     legend = alt.Legend(title=None, format=style, gradientLength=160)
     color = alt.Color("value:Q", scale=alt.Scale(range="ramp"), legend=legend)
-    base = _base(values)
-    tips = [_tip("x", fields["x"]), _tip("y", fields["y"]), _tip("value", fields["value"])]
-    layers = [base.mark_rect(cornerRadius=2).encode(color=color, tooltip=tips, **place)]
-    if len(across) <= 12 and len(down) <= 20:
-        numbers = [row["value"] for row in values if row["value"] is not None]
+    told = draw.tips(values, {"x": x, "y": y, "value": value})
+    layers = [base.mark_rect(cornerRadius=2).encode(color=color, tooltip=told, **place)]
+    width, lines = (len(distinct(row[side] for row in values)) for side in "xy")
+    numbers = [row["value"] for row in values if row["value"] is not None]
+    if width <= 12 and lines <= 20 and numbers:
         middle = (min(numbers) + max(numbers)) / 2
-        layers += [_cell_text(base, place, style, f"datum.value > {middle}", True)]
-        layers += [_cell_text(base, place, style, f"datum.value <= {middle}", False)]
-    drawing = alt.layer(*layers).properties(height=max(120, min(30 * len(down), 520)))
-    return Chart(title, note, drawing, pivot(rows, field(y), [field(x)], field(value)))
+        for look, side in (("cell-strong", ">"), ("cell-pale", "<=")):  # text that stands out on its cell
+            words = base.transform_filter(f"datum.value {side} {middle}").mark_text(style=look, fontSize=11)
+            layers.append(words.encode(text=alt.Text("value:Q", format=style), **place))
+    drawing = _layered(layers).properties(height=max(120, min(30 * lines, 520)))
+    return Chart(title, note, drawing, pivot(rows, y, [x], value))
 
 
 def pictures(rows: Sequence[Row], image: str, x: Field | str, y: Field | str, *, title: str, note: str = "") -> Chart:
-    """A strip or gallery of pictures (data URIs of ``report.pictures.data_uri``) in columns x and lines y."""
-    fields = {"x": field(x), "y": field(y), "image": Field(image)}
-    values = picked(rows, fields, "pictures")
+    """A gallery of pictures (data URIs of ``report.pictures.data_uri``) in columns x and lines y."""
+    x, y = field(x), field(y)
+    values = picked(rows, {"x": x, "y": y, "image": Field(image)}, "pictures")
+    _once(values, ("x", "y"), "pictures")
     across, down = (distinct(row[side] for row in values) for side in "xy")
-    axis = alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False, title=fields["x"].heading)
-    drawn = (
-        _base(values)
-        .mark_image(width=64, height=64)
-        .encode(
-            url="image:N",
-            x=alt.X("x:N", sort=across, axis=axis, scale=alt.Scale(paddingInner=0.05)),
-            y=alt.Y("y:N", sort=down, title=None),
-            tooltip=[_tip("x", fields["x"]), _tip("y", fields["y"])],
-        )
+    above = alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False)
+    stamps = draw.base(values).mark_image(width=66, height=66, smooth=False)
+    drawn = stamps.encode(
+        url="image:N",
+        x=alt.X("x:N", sort=across, axis=above, title=x.heading),
+        y=alt.Y("y:N", sort=down, title=None),
+        tooltip=[draw.tip("x", x, values), draw.tip("y", y, values)],
     )
-    drawing = alt.layer(drawn).properties(width=72 * len(across), height=72 * len(down))
-    listed = table(rows, [fields["x"], fields["y"]])
-    return Chart(title, note, drawing, listed)
+    drawing = _layered([drawn]).properties(width=72 * len(across), height=72 * len(down))
+    return Chart(title, note, drawing, Table((), ()))
 
 
 def _maybe(which: Field | str | None) -> Field | None:
     return None if which is None else field(which)
 
 
-def _base(values: list[dict[str, Any]]) -> alt.Chart:
-    return alt.Chart(alt.Data(values=values))
+def _layered(layers: list[alt.Chart], rules: Sequence[Rule] = (), side: draw.Side = "x") -> alt.LayerChart:
+    return alt.LayerChart(layer=[*layers, *draw.rule_layers(rules, side)])
 
 
-def _axis(which: Field, side: str) -> Any:
-    channel = alt.X if side == "x" else alt.Y
-    style = {"format": "%"} if which.percent else ({"format": "~g"} if which.log else {})
-    scale = alt.Scale(type="log") if which.log else alt.Scale(zero=side == "y", nice=side == "y")
-    return channel(f"{side}:Q", title=which.heading, scale=scale, axis=alt.Axis(tickCount=6, **style))
+def _groups(values: draw.Values, value: Field) -> dict[str, np.ndarray]:
+    """The finite values of each series, under its name; of all points under no name."""
+    groups: dict[str, list[float]] = {}
+    for row in values:
+        if row["x"] is not None:
+            groups.setdefault(str(row.get("series", "")), []).append(row["x"])
+    if not groups:
+        raise InputError(f"histogram needs finite values of {value.name!r}, got none.")
+    return {name: np.array(numbers, dtype=float) for name, numbers in groups.items()}
 
 
-def _y_title(which: Field) -> str:
-    """Layers that share an axis must agree on its title, or all titles are shown."""
-    return which.heading
-
-
-def _legend() -> alt.Legend:
-    """As many columns as the width has room for, so that a phone gets a list."""
-    return alt.Legend(title=None, columns=alt.ExprRef("max(1, floor(width / 170))"))
-
-
-def _colors(values: list[dict[str, Any]], fields: dict[str, Field | None]) -> dict[str, Any]:
-    if not fields.get("series"):
-        return {}
-    names = distinct(row["series"] for row in values)
-    _few(names, len(LIGHT.series), "series")
-    return {"color": alt.Color("series:N", scale=alt.Scale(domain=names), legend=_legend())}
-
-
-def _few(names: list, most: int, what: str) -> None:
-    if len(names) > most:
-        raise InputError(f"A chart shows at most {most} {what}, got {len(names)}; draw a heatmap or several charts.")
-
-
-def _only(codes: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: codes[key] for key in keys if key in codes}
-
-
-def _tip(short: str, which: Field, suffix: str = "") -> alt.Tooltip:
-    kind = "Q" if short in {"end", "value", "low", "high"} else ""
-    style = ".1%" if which.percent else ""
-    return alt.Tooltip(f"{short}:{kind or 'Q'}", title=which.heading + suffix, format=style or ".4~g")
-
-
-def _tips(fields: dict[str, Field | None], row: dict[str, Any]) -> list[alt.Tooltip]:
-    made = []
-    for short, which in fields.items():
-        if which is None:
-            continue
-        if isinstance(row[short], int | float):
-            made.append(_tip(short, which))
-        else:
-            made.append(alt.Tooltip(f"{short}:N", title=which.heading))
-    y = fields.get("y")
-    if y and "low" in row:
-        made += [_tip("low", y, " from"), _tip("high", y, " to")]
-    return made
-
-
-def _hover(base: alt.Chart, fields: dict[str, Field | None], over: dict[str, Any]) -> alt.Chart:
-    first = {short: 0 if short in "xy" else "" for short in fields}
-    y = fields["y"]
-    if y and y.low and y.high:
-        first |= {"low": 0, "high": 0}
-    dots = base.mark_point(size=120, opacity=0, filled=True)
-    return dots.encode(y=_axis(y, "y"), tooltip=_tips(fields, first), **over).properties(name=HOVER)  # type: ignore[arg-type]
-
-
-def _rules(rules: Sequence[Rule], side: str) -> list[alt.Chart]:
-    """Dashed lines; labels step down one line each, so that near neighbors do not overprint."""
-    layers = []
-    for number, rule in enumerate(rules):
-        base = _base([{"at": plain(rule.at), "label": rule.label}])
-        layers.append(base.mark_rule(strokeDash=[4, 3]).encode(**{side: "at:Q"}))
-        if side == "x":
-            text = base.mark_text(align="left", baseline="top", dx=5, style="rule-label").encode(
-                x="at:Q", y=alt.value(2 + 16 * number), text="label:N"
-            )
-        else:
-            text = base.mark_text(align="left", baseline="bottom", dy=-4, style="rule-label").encode(
-                x=alt.value(4), y="at:Q", text="label:N"
-            )
-        layers.append(text)
-    return layers
-
-
-def _cell_text(base: alt.Chart, place: dict[str, Any], style: str, test: str, strong: bool) -> alt.Chart:
-    """Values in cells; strong cells take the page's color, pale ones the ink, whatever the theme."""
-    text = base.transform_filter(test).mark_text(style="cell-strong" if strong else "cell-pale", fontSize=11)
-    return text.encode(text=alt.Text("value:Q", format=style), **place)
+def _once(values: draw.Values, keys: tuple[str, ...], chart: str) -> None:
+    """Rows that fall on one mark would be drawn over each other and read as one."""
+    place, times = Counter(tuple(row.get(key) for key in keys) for row in values).most_common(1)[0]
+    if times > 1:
+        where = ", ".join(str(part) for part in place if part is not None)
+        raise InputError(f"{chart} needs one row for each mark, got {times} for {where!r}; aggregate them first.")

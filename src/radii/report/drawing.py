@@ -16,7 +16,8 @@ import vl_convert
 
 from radii.errors import InputError
 from radii.files import write_whole
-from radii.report.charts import HEIGHT, HOVER, Chart
+from radii.report.charts import HEIGHT, Chart
+from radii.report.encodings import HOVER
 from radii.report.theme import theme
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -54,7 +55,7 @@ def still(chart: Chart, dark: bool = False, titled: bool = True, width: int = WI
     spec["config"] = {**look.config(), "background": look.page}
     spec["padding"] = 16
     if titled:
-        spec["title"] = {"text": textwrap.wrap(chart.title, 76), "subtitle": textwrap.wrap(chart.note, 100)}
+        spec["title"] = {"text": textwrap.wrap(chart.title, 80), "subtitle": textwrap.wrap(chart.note, 100)}
     return spec
 
 
@@ -75,7 +76,7 @@ def svg(chart: Chart) -> str:
 @cache
 def vega_scripts() -> str:
     """Vega, vega-lite and vega-embed as one script, from the wheel of vl-convert."""
-    return vl_convert.javascript_bundle(vl_version=VEGA_LITE)
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
 
 
 def _spec(chart: Chart) -> dict[str, Any]:

@@ -122,7 +122,8 @@ def render(report: Report) -> str:
 def _policy(scripts: list[str], sheet: str) -> str:
     """Nothing from anywhere; scripts and style by content. Elements' style attributes stay forbidden too."""
     pinned = " ".join(_hash(script) for script in scripts)
-    return f"default-src 'none'; script-src {pinned}; style-src {_hash(sheet)}; img-src data:; base-uri 'none'; form-action 'none'"
+    allowed = f"script-src {pinned}; style-src {_hash(sheet)}; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _hash(text: str) -> str:
@@ -148,7 +149,11 @@ def _anchors(sections: tuple[Section, ...]) -> list[str]:
 @cache
 def _environment() -> Environment:
     loader = PackageLoader("radii.report")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["together"] = lambda text: re.sub(
+        r" ([=≤≥<>×]) ", "\u00a0\\1\u00a0", text
+    )  # ε = 0.5 stays on one line
+    return made
 
 
 @cache

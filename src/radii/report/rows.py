@@ -98,7 +98,9 @@ def picked(rows: Sequence[Row], fields: Mapping[str, Field | None], chart: str) 
 
 def _short(value: Any) -> Any:
     """Six significant digits are more than a screen shows, and a third of the bytes."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    return 0.0 if abs(value) < 1e-12 else float(f"{value:.6g}")  # rounding below zero would stretch an axis
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

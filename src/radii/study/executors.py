@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -67,10 +69,11 @@ def run_processes(steps: Sequence[Step], store: Store, workers: int | None = Non
             ):
                 try:
                     _drain(todo, store, lambda step: pool.submit(_work, step.to_json(), str(store.root)))
-                except BaseException:
+                except (KeyboardInterrupt, SystemExit):
                     pool.shutdown(wait=False, cancel_futures=True)
-                    for process in list(getattr(pool, "_processes", {}).values()):
-                        process.terminate()
+                    for child in mp.active_children():
+                        if child.name.startswith("SpawnProcess"):  # a worker; the manager ends with its context
+                            child.terminate()
                     raise
     return [Run(store.folder(step)) for step in steps]
 
@@ -113,16 +116,24 @@ def _work(step_json: dict[str, Any], root: str) -> str:
 def _start_worker(messages: Queue[Any]) -> None:
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
     torch.set_num_threads(1)
     progress.install(_RemoteDisplay(messages))
 
 
 class _RemoteTask:
+    """Tells the parent at most ten times a second: a message costs a round trip, a step may cost less."""
+
     def __init__(self, messages: Queue[Any], key: str) -> None:
         self._messages, self._key = messages, key
+        self._unsaid, self._last = 0.0, 0.0
 
     def advance(self, amount: float = 1, note: str = "") -> None:
-        self._messages.put(("advance", self._key, amount, note))
+        self._unsaid += amount
+        now = time.monotonic()
+        if now - self._last >= 0.1:
+            self._messages.put(("advance", self._key, self._unsaid, note))
+            self._unsaid, self._last = 0.0, now
 
 
 class _RemoteDisplay:

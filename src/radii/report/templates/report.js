@@ -14,9 +14,25 @@
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const drawn = new Map();
 
+  // A long title of the x axis takes several lines where the page is narrow.
+  function wrapped(spec, letters) {
+    for (const { encoding } of spec.layer) {
+      if (encoding.x && typeof encoding.x.title === "string") {
+        const lines = [""];
+        for (const word of encoding.x.title.split(" ")) {
+          if (lines.at(-1) && lines.at(-1).length + word.length >= letters) lines.push("");
+          lines.push((lines.pop() + " " + word).trim());
+        }
+        encoding.x.title = lines;
+      }
+    }
+    return spec;
+  }
+
   async function draw(plot, theme) {
     const live = plot.querySelector(".live");
-    const spec = JSON.parse(plot.querySelector("script").textContent);
+    const letters = Math.max(16, plot.clientWidth / 9);
+    const spec = wrapped(JSON.parse(plot.querySelector("script").textContent), letters);
     const result = await window.vegaEmbed(live, spec, {
       ast: true, // interpret expressions: the page forbids eval
       actions: false,
@@ -30,18 +46,21 @@
     plot.dataset.drawn = theme;
   }
 
+  let round = 0;
   async function drawAll() {
+    const mine = ++round; // a newer theme ends this round
     const theme = dark() ? "dark" : "light";
     button.textContent = dark() ? "Light" : "Dark";
     delete root.dataset.drawn;
     for (const plot of plots) {
+      if (mine !== round) return;
       try {
         await draw(plot, theme);
       } catch (error) {
         failed(error); // the still picture stays
       }
     }
-    root.dataset.drawn = theme;
+    if (mine === round) root.dataset.drawn = theme;
   }
 
   root.dataset.charts = String(plots.length);

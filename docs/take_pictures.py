@@ -1,0 +1,31 @@
+"""Takes the README's pictures of a report: `python docs/take_pictures.py report.html docs/pictures`.
+
+Writes report-light.png, report-dark.png (1200 by 1320) and report-phone.png
+(390 by 844, twice the pixels), as headless Chromium shows the page.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from radii.report.browser import screenshot
+
+WINDOWS = {
+    "report-light.png": (1200, 1320, False),
+    "report-dark.png": (1200, 1320, True),
+    "report-phone.png": (390, 844, False),
+}
+
+
+def main(page: str, folder: str) -> None:
+    """One picture per window."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, (width, height, dark) in WINDOWS.items():
+        print(screenshot(page, Path(folder) / name, width, height, dark))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python docs/take_pictures.py REPORT.html FOLDER")
+    main(sys.argv[1], sys.argv[2])
