@@ -187,7 +187,7 @@ def test_bad_settings_file(radii: Callable, tmp_path: Path) -> None:
 def test_unknown_runs_commands_and_missing_arguments(radii: Callable) -> None:
     assert_one_sentence(radii("runs", "show", "train-123"), "No run in")
     assert_one_sentence(radii("trian", "digits"), "trian")
-    assert_one_sentence(radii("train"), "DATASET")
+    assert_one_sentence(radii("train"), "dataset")
 
 
 def test_a_store_that_cannot_be_written(radii: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def sign(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
     return (uniform(seeds, counter, *shape) < 0.5).float().mul_(-2).add_(1)
 
 
-def start_inside(x: Tensor, ball: Ball, seeds: Tensor, counter: int = 0) -> Tensor:
+def start_inside(x: Tensor, ball: Ball, seeds: Tensor, counter: int | Tensor = 0) -> Tensor:
     """A uniform draw from the ball around each row, then clipped to the box."""
     if ball.norm == "linf":
         noise = (2 * uniform(seeds, counter, *x.shape[1:]) - 1) * ball.radius
@@ -67,7 +67,7 @@ def start_inside(x: Tensor, ball: Ball, seeds: Tensor, counter: int = 0) -> Tens
     return ball.project(x + noise, x)
 
 
-def start_on_surface(x: Tensor, ball: Ball, seeds: Tensor, counter: int = 0) -> Tensor:
+def start_on_surface(x: Tensor, ball: Ball, seeds: Tensor, counter: int | Tensor = 0) -> Tensor:
     """A random direction at the full radius, then clipped to the box (APGD's start)."""
     draw = (
         2 * uniform(seeds, counter, *x.shape[1:]) - 1 if ball.norm == "linf" else normal(seeds, counter, *x.shape[1:])

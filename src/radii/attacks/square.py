@@ -10,12 +10,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks import draws
-from radii.attacks.attack import AttackResult, Fresh, State, Trial, rows
+from radii.attacks.attack import AttackResult, Fresh, State, Trial
 from radii.attacks.losses import margin
 from radii.threat import Ball, length, per_row
 
 # The share of the image in a patch halves after these many of 10,000 queries (their Sec. 5).
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+SKIPS = 3  # a fourth proposal in a row that changes nothing costs more to draw than to ask
 
 
 @dataclass(frozen=True)
@@ -106,31 +107,37 @@ class _SquareSearch:
         """The next proposal that differs from the best point: the answer to an equal one is known.
 
         The skipped proposals count as steps, so the search takes the course that
-        it would take if it asked them all.
+        it would take if it asked them all. After SKIPS of them in a row it asks.
         """
-        point, age = self._proposal(state), state.age.clone()
+        age = state.age
+        point = self._proposal(age, state.seed, state.x, state.best)
         same = torch.nonzero(_unchanged(point, state.best) & (age < self.steps)).squeeze(1)
-        while len(same):
-            age[same] += 1
-            again = rows(replace(state, age=age), same)
-            point[same] = self._proposal(again)
-            same = same[_unchanged(point[same], again.best) & (again.age < self.steps)]
+        if len(same):
+            seed, x, best = state.seed[same], state.x[same], state.best[same]
+        for _ in range(SKIPS if len(same) else 0):
+            age = age.index_add(0, same, torch.ones_like(same))
+            fresh = self._proposal(age[same], seed, x, best)
+            point[same] = fresh
+            still = _unchanged(fresh, best) & (age[same] < self.steps)
+            same, seed, x, best = same[still], seed[still], x[still], best[still]
+            if not len(same):
+                break
         return replace(state, point=point, age=age)
 
     def _first(self, seed: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def _proposal(self, state: SquareState) -> Tensor:
+    def _proposal(self, age: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def _window(self, state: SquareState, size: Tensor, number: int) -> tuple[Tensor, Tensor]:
-        """The row and column of every cell within a random window, outside negative or >= size: [m, h], [m, w]."""
+    def _window(self, place: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Row and column of each cell in a window at ``place`` [m, 2]; who is inside: [m, h], [m, w], [m, 1, h, w]."""
         _, height, width = self.grid
-        place = draws.uniform(state.seed, 8 * state.age[:, None].squeeze(1) + number, 2)
-        top = (place[:, 0] * (height - size + 1)).floor().long()
-        left = (place[:, 1] * (width - size + 1)).floor().long()
-        device = size.device
-        return torch.arange(height, device=device) - top[:, None], torch.arange(width, device=device) - left[:, None]
+        corner = (place * (torch.tensor([height, width], device=size.device) + 1 - size[:, None])).floor().long()
+        down = torch.arange(height, device=size.device) - corner[:, :1]
+        across = torch.arange(width, device=size.device) - corner[:, 1:]
+        inside = _inside(down, size)[:, None, :, None] & _inside(across, size)[:, None, None, :]
+        return down, across, inside
 
     def _folded(self, flat: Tensor) -> Tensor:
         """[m, …] to [m, c, h, w]."""
@@ -160,14 +167,17 @@ class _LinfSearch(_SquareSearch):
         channels, height, width = self.grid
         return (draws.sign(seed, 7, channels, 1, width) * self.ball.radius).expand(-1, -1, height, -1)
 
-    def _proposal(self, state: SquareState) -> Tensor:
+    def _proposal(self, age: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
         channels, _, _ = self.grid
-        size = self.sizes.to(state.age.device)[state.age.clamp_max(self.steps)]
-        down, across = self._window(state, size, 0)
-        patch = (_inside(down, size)[:, :, None] & _inside(across, size)[:, None, :])[:, None]
-        sign = draws.sign(state.seed, 8 * state.age + 1, channels, 1, 1) * self.ball.radius
-        step = torch.where(patch, sign, self._folded(state.best - state.x))
-        return self.ball.project(state.x + self._unfolded(step), state.x)
+        size = self.sizes.to(age.device)[age.clamp_max(self.steps)]
+        draw = draws.uniform(seed, age, 2 + channels)
+        _, _, patch = self._window(draw[:, :2], size)
+        sign = torch.where(draw[:, 2:, None, None] < 0.5, -self.ball.radius, self.ball.radius)
+        if len(self.shape) == 3:  # nothing outside the patch moves, so only the box needs care
+            point = torch.where(patch, x + sign, best)
+        else:
+            point = x + self._unfolded(torch.where(patch, sign, self._folded(best - x)))
+        return point if self.ball.box is None else point.clamp_(*self.ball.box)
 
 
 class _L2Search(_SquareSearch):
@@ -201,42 +211,34 @@ class _L2Search(_SquareSearch):
         spread[:, :, top : top + tall * side, left : left + wide * side] = tiles
         return _scaled(self._features_only(spread), self.ball.radius)
 
-    def _proposal(self, state: SquareState) -> Tensor:
-        size = self.sizes.to(state.age.device)[state.age.clamp_max(self.steps)]
-        step = self._folded(state.best - state.x)
-        windows = []
-        for number in (0, 2):
-            down, across = self._window(state, size, number)
-            windows.append((_inside(down, size)[:, :, None] & _inside(across, size)[:, None, :])[:, None])
-            if number == 0:
-                fresh = self._bumps_at(state, size, down, across)
-        new, old = windows
+    def _proposal(self, age: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
+        channels, _, _ = self.grid
+        size = self.sizes.to(age.device)[age.clamp_max(self.steps)]
+        draw = draws.uniform(seed, age, 5 + channels)
+        step = self._folded(best - x)
+        down, across, new = self._window(draw[:, :2], size)
+        _, _, old = self._window(draw[:, 2:4], size)
+        fresh = self._bumps_at(draw[:, 4:], size, down, across) * new
         within = _squares(step * (new | old))
         unused = (self.ball.radius**2 - _squares(step)).clamp_min(0)
         kept = step * new
         fresh = fresh + kept / per_row(_squares(kept).sqrt() + 1e-12, kept)
         # Each channel of the new window gets an equal part of what is free, as in their step 9.
         norms = fresh.flatten(2).norm(dim=2)[:, :, None, None] + 1e-12
-        fresh = fresh / norms * per_row((unused / step.shape[1] + within).sqrt(), fresh)
+        fresh = fresh / norms * per_row((unused / channels + within).sqrt(), fresh)
         step = torch.where(new, fresh, torch.where(old, torch.zeros_like(step), step))
         step = _scaled(self._features_only(step), self.ball.radius)
-        return self.ball.project(state.x + self._unfolded(step), state.x)
+        return self.ball.project(x + self._unfolded(step), x)
 
-    def _bumps_at(self, state: SquareState, size: Tensor, down: Tensor, across: Tensor) -> Tensor:
+    def _bumps_at(self, draw: Tensor, size: Tensor, down: Tensor, across: Tensor) -> Tensor:
         """The bump of each row's window, lying or standing, one sign per channel: [m, c, h, w]."""
-        channels, height, width = self.grid
-        coins = draws.sign(state.seed, 8 * state.age + 1, channels + 1)
-        lying = (coins[:, 0] > 0)[:, None, None]
-        rows, columns = down.clamp(0, height - 1)[:, :, None], across.clamp(0, width - 1)[:, None, :]
-        bank = self.bumps.to(size.device)
-        which = size[:, None, None]
-        standing = bank[which, rows, columns]
-        side = min(height, width)
-        turned = bank[which, columns.clamp_max(side - 1), rows.clamp_max(side - 1)]
-        shape = torch.where(lying, turned, standing) * (
-            _inside(down, size)[:, :, None] & _inside(across, size)[:, None, :]
-        )
-        return shape[:, None] * coins[:, 1:, None, None]
+        _, height, width = self.grid
+        side = min(height, width) - 1
+        down, across = down.clamp(0, side)[:, :, None], across.clamp(0, side)[:, None, :]
+        bank, which = self.bumps.to(size.device), size[:, None, None]
+        lying = (draw[:, 0] < 0.5)[:, None, None]
+        shape = torch.where(lying, bank[which, across, down], bank[which, down, across])
+        return shape[:, None] * torch.where(draw[:, 1:, None, None] < 0.5, -1.0, 1.0)
 
     def _features_only(self, step: Tensor) -> Tensor:
         return self._folded(self._unfolded(step))

@@ -1,0 +1,237 @@
+"""Trust alarms: signs that an attack failed for reasons other than robustness.
+
+After Carlini et al. 2019 ("On evaluating adversarial robustness"), Tramèr et al.
+2020, Pintor et al. 2021 ("Indicators of attack failure") and AutoAttack's flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from radii.attacks.apgd import APGD
+from radii.attacks.attack import Attack
+from radii.attacks.draws import point_seeds, start_inside
+from radii.attacks.losses import cross_entropy
+from radii.attacks.pgd import PGD
+from radii.attacks.step import ascend
+from radii.models.classifier import frozen, predict
+from radii.randomness import stream
+from radii.threat import Ball, length
+
+REPEATS = 5
+STEPS = 20
+BLACK_BOX = ("square", "transfer", "noise", "blur")
+TOLERATED = 0.002  # the share of points a black-box attack may break alone, AutoAttack's limit
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One reason to doubt a result: its name, what was seen and what to do."""
+
+    name: str
+    message: str
+
+
+def model_alarms(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int = 0, sample: int = 64) -> list[Alarm]:
+    """Alarms about the model and its inputs, from the first ``sample`` points that it gets right.
+
+    Nothing here changes a result; an alarm says that the result may be too kind.
+    """
+    alarms = [*_train_mode(model), *_outside_unit_box(x, ball)]
+    alarms += _randomized(model, x[:sample])
+    if alarms and alarms[-1].name == "randomized":
+        return alarms  # what follows would only measure the noise
+    right = torch.nonzero(predict(model, x) == y).squeeze(1)[:sample]
+    if not len(right):
+        return alarms
+    x, y = x[right].float(), y[right]
+    alarms += _probabilities(model, x)
+    if _differentiable(model, x[:1]):
+        alarms += _gradients(model, x, y, ball, seed)
+        alarms += _bigger_radius(model, x, y, ball, seed)
+        alarms += _unbounded(model, x, y, ball, seed)
+    return alarms
+
+
+def result_alarms(broken_by: Mapping[str, int], total: int) -> list[Alarm]:
+    """Alarms from a suite's outcome: how many points each attack was the first to break, in a suite's order.
+
+    A black-box attack should find nothing that the gradient attacks before it
+    missed. Two points at least, so that one lucky draw of a small sample is silent.
+    """
+    if not any(name not in BLACK_BOX for name in broken_by):
+        return []
+    alarms = []
+    for name, count in broken_by.items():
+        if name in BLACK_BOX and count > max(TOLERATED * total, 1):
+            kind = "transfer beats white-box" if name == "transfer" else "black-box beats white-box"
+            alarms.append(
+                Alarm(
+                    kind,
+                    f"{name} broke {count} of {total} points that every gradient attack had missed: the model's "
+                    "gradients mislead. Read the result as optimistic and attack with an adapted method.",
+                )
+            )
+    return alarms
+
+
+def _train_mode(model: nn.Module) -> list[Alarm]:
+    training = [name or "the model" for name, module in model.named_modules() if module.training]
+    if not training:
+        return []
+    return [
+        Alarm(
+            "train mode",
+            f"The model came in train mode ({training[0]} and {len(training) - 1} more modules); it is evaluated in "
+            "eval mode. Call model.eval() so that both of us mean the same model.",
+        )
+    ]
+
+
+def _outside_unit_box(x: Tensor, ball: Ball) -> list[Alarm]:
+    low, high = float(x.min()), float(x.max())
+    if x.dim() != 4 or ball.box is not None or (low >= 0 and high <= 1):
+        return []
+    return [
+        Alarm(
+            "inputs outside [0, 1]",
+            f"Images lie in [{low:.3g}, {high:.3g}] and the threat model has no box: they look normalized, and then "
+            "a radius does not mean pixels. Put normalization inside the model: radii.Classifier(net, mean=…, std=…).",
+        )
+    ]
+
+
+@torch.no_grad()
+def _randomized(model: nn.Module, x: Tensor) -> list[Alarm]:
+    with frozen(model):
+        answers = torch.stack([model(x) for _ in range(REPEATS)])
+    scale = answers[0].abs().amax().clamp_min(1e-12)
+    spread = float((answers - answers[0]).abs().amax() / scale)
+    if spread <= 1e-4:
+        return []
+    return [
+        Alarm(
+            "randomized",
+            f"{REPEATS} passes over the same inputs in eval mode differ by {spread:.2g} of the largest logit. "
+            "An attack must average over the randomness, and one success is no proof; fix the seed inside the model.",
+        )
+    ]
+
+
+@torch.no_grad()
+def _probabilities(model: nn.Module, x: Tensor) -> list[Alarm]:
+    with frozen(model):
+        outputs = model(x)
+    if not (bool((outputs >= 0).all()) and torch.allclose(outputs.sum(1), outputs.new_ones(()), atol=1e-4)):
+        return []
+    return [
+        Alarm(
+            "probabilities",
+            "The model returns probabilities, not logits: softmax saturates and its gradients vanish in float32. "
+            "Return the values before softmax.",
+        )
+    ]
+
+
+def _differentiable(model: nn.Module, x: Tensor) -> bool:
+    with frozen(model), torch.enable_grad():
+        return model(x.detach().clone().requires_grad_()).requires_grad
+
+
+def _climb(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tuple[Tensor, Tensor]:
+    """Losses [steps + 1, m] and gradient norms [steps, m] along a PGD run without early exit."""
+    losses, norms = [], []
+    seeds = point_seeds(x, y, stream(seed, "alarms"))
+    point = start_inside(x, ball, seeds)
+    with frozen(model):
+        for _ in range(STEPS):
+            with torch.enable_grad():
+                point = point.detach().requires_grad_()
+                loss = cross_entropy(model(point), y)
+                (gradient,) = torch.autograd.grad(loss.sum(), point)
+            losses.append(loss.detach())
+            norms.append(length(gradient, "l2"))
+            point = ascend(point.detach(), gradient.nan_to_num(0.0, 0.0, 0.0), x, ball, 0.1 * ball.radius)
+        with torch.no_grad():
+            losses.append(cross_entropy(model(point), y))
+    return torch.stack(losses), torch.stack(norms)
+
+
+def _gradients(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
+    """Zero or exploding gradients, and a loss that does not rise along its own gradient."""
+    losses, norms = _climb(model, x, y, ball, seed)
+    alarms = []
+    zero = float((norms.amax(0) == 0).float().mean())
+    if zero > 0.05:
+        alarms.append(
+            Alarm(
+                "zero gradients",
+                f"At {zero:.0%} of the points the gradient of the loss is exactly 0 at every one of {STEPS} steps: "
+                "gradient attacks see nothing there. Saturated outputs, rounding or a detached path are usual causes.",
+            )
+        )
+    exploding = float((~norms.isfinite() | (norms > 1e6)).any(0).float().mean())
+    if exploding > 0.05:
+        alarms.append(
+            Alarm(
+                "exploding gradients",
+                f"At {exploding:.0%} of the points the gradient of the loss is not finite or above 1e6.",
+            )
+        )
+    flat = float((~(losses[-1] > losses[0] + 1e-6 * losses[0].abs())).float().mean())
+    if flat > 0.25:
+        alarms.append(
+            Alarm(
+                "loss does not rise",
+                f"At {flat:.0%} of the points {STEPS} steps along the gradient do not raise the loss: "
+                "the gradient is not that of the function the model computes.",
+            )
+        )
+    return alarms
+
+
+def _unbroken(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> int:
+    return int((~attack(model, x, y, ball, stream(seed, "alarms", "attack")).broken).sum())
+
+
+def _bigger_radius(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
+    """More room can only help an attack that works."""
+    if ball.radius == 0:
+        return []
+    attack = PGD(steps=STEPS, step=0.1)
+    near = _unbroken(attack, model, x, y, ball, seed)
+    far = _unbroken(attack, model, x, y, ball.with_radius(2 * ball.radius), seed)
+    if far <= near + max(1, 0.02 * len(x)):
+        return []
+    return [
+        Alarm(
+            "bigger radius is weaker",
+            f"PGD leaves {near} of {len(x)} points unbroken at radius {ball.radius:.3g} and {far} at twice the radius, "
+            "which contains the former: the attack is lost in the model's gradients.",
+        )
+    ]
+
+
+def _unbounded(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
+    """Within Linf radius 1.0 every image can become any other, so nothing may survive."""
+    low, high = ball.box or (float(x.min()), float(x.max()))
+    everything = Ball("linf", high - low, ball.box)
+    left = torch.ones_like(y, dtype=torch.bool)
+    for loss in ("ce", "dlr"):
+        result = APGD(loss, steps=50)(model, x[left], y[left], everything, stream(seed, "alarms", loss))  # type: ignore[arg-type]
+        left[left.clone()] = ~result.broken
+        if not bool(left.any()):
+            return []
+    if bool((predict(model, x.flip(0)) == y).all()):
+        return []  # a model of one class on these points: there is nothing to become
+    return [
+        Alarm(
+            "unbounded attack fails",
+            f"{int(left.sum())} of {len(x)} points survive gradient attacks of Linf radius {high - low:g}, within "
+            "which any input can become any other: the attack fails for reasons other than robustness.",
+        )
+    ]

@@ -1,0 +1,59 @@
+"""The audited suite's bound: what a full run could still break, from a random sample of the survivors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from scipy.stats import hypergeom
+from torch import Tensor
+
+from radii.randomness import stream
+
+SAMPLE = 100
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class AuditBound:
+    """With ``confidence``, at most ``at_most`` of ``survivors`` would fall to the attacks that only a sample met.
+
+    The sample is drawn before any of its outcomes is known, uniformly and of a
+    fixed size; nothing stops early. A point's outcome does not depend on the
+    points beside it (see :mod:`radii.attacks.draws`), so the sample's outcomes
+    are those of the full run, and the count in it is hypergeometric. The bound is
+    about these survivors; it says nothing about attacks outside the suite.
+    """
+
+    survivors: int
+    sampled: int
+    broken_in_sample: int
+    at_most: int
+    confidence: float = CONFIDENCE
+
+    def __str__(self) -> str:
+        return (
+            f"FAB-T and Square met {self.sampled} of {self.survivors} survivors and broke {self.broken_in_sample}; "
+            f"with {self.confidence:.0%} confidence a full run breaks at most {self.at_most}."
+        )
+
+
+def audit_sample(survivors: Tensor, size: int, seed: int) -> Tensor:
+    """``size`` of the survivors' indices, drawn without replacement: [m] -> [min(size, m)]."""
+    order = torch.randperm(len(survivors), generator=stream(seed, "audit"))
+    return survivors[order[:size].sort().values]
+
+
+def audit_bound(survivors: int, sampled: int, broken: int, confidence: float = CONFIDENCE) -> AuditBound:
+    """The largest number of breakable survivors with which so few in the sample are not too unlikely.
+
+    at_most = max {K : P(X <= broken | survivors, K, sampled) > 1 - confidence},
+    X hypergeometric: the exact one-sided limit for a finite population.
+    """
+    at_most = broken
+    # The probability falls in K: the first K that is too unlikely ends the search.
+    for breakable in range(broken, survivors - (sampled - broken) + 1):
+        if hypergeom.cdf(broken, survivors, breakable, sampled) <= 1 - confidence:
+            break
+        at_most = breakable
+    return AuditBound(survivors, sampled, broken, at_most, confidence)

@@ -1,0 +1,145 @@
+"""What needs no optimization: noise, blur, and perturbations made for another model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from radii.attacks.attack import AttackResult, Fresh, State, Trial
+from radii.attacks.draws import start_inside, start_on_surface
+from radii.attacks.losses import cross_entropy
+from radii.attacks.step import ascend
+from radii.errors import InputError
+from radii.models.classifier import frozen
+from radii.threat import Ball
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Random directions at the full radius, ``draws`` of them. A gradient attack must not be weaker."""
+
+    draws: int = 20
+    batch_size: int = 256
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
+        """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
+        trial = Trial(model, x, y, ball, generator, self.batch_size)
+        trial.pursue(_NoiseSearch(self.draws, ball), 0, "noise")
+        return trial.result()
+
+
+@dataclass(frozen=True)
+class Blur:
+    """The image under mean filters of growing ``widths``, as much of it as the ball allows."""
+
+    widths: tuple[int, ...] = (3, 5, 7, 9)
+    batch_size: int = 256
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
+        """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
+        if x.dim() != 4:
+            raise InputError(f"Blur needs images [n, c, h, w], got inputs of shape {tuple(x.shape)}; try Noise.")
+        if any(width % 2 == 0 for width in self.widths):
+            raise InputError(f"Blur widths must be odd, got {self.widths} instead.")
+        trial = Trial(model, x, y, ball, generator, self.batch_size)
+        trial.pursue(_BlurSearch(self.widths, ball), 0, "blur")
+        return trial.result()
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """PGD on ``surrogate``, a second model, whose every iterate is tried on the model under attack.
+
+    It needs no gradient of the attacked model, so where it succeeds and gradient
+    attacks did not, their gradients were of little use.
+    """
+
+    surrogate: nn.Module
+    steps: int = 40
+    step: float = 0.1  # of the radius
+    restarts: int = 1
+    batch_size: int = 256
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
+        """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
+        trial = Trial(model, x, y, ball, generator, self.batch_size)
+        with frozen(self.surrogate):
+            for restart in range(self.restarts):
+                trial.pursue(_TransferSearch(self, ball), restart, "transfer")
+        return trial.result()
+
+
+class _ForwardSearch:
+    """The part of a search that needs no gradient of the attacked model."""
+
+    def wants_gradient(self, state: State) -> Tensor:
+        return torch.zeros_like(state.index, dtype=torch.bool)
+
+    def objective(self, logits: Tensor, state: State) -> Tensor:
+        return cross_entropy(logits, state.y)
+
+
+@dataclass(frozen=True)
+class _SeededState(State):
+    seed: Tensor  # [m]
+
+
+@dataclass(frozen=True)
+class _NoiseSearch(_ForwardSearch):
+    steps: int
+    ball: Ball
+
+    def begin(self, fresh: Fresh) -> _SeededState:
+        start = start_on_surface(fresh.x, self.ball, fresh.seed)
+        return _SeededState(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), fresh.seed)
+
+    def advance(self, state: _SeededState, logits: Tensor, gradient: Tensor) -> _SeededState:  # noqa: ARG002
+        age = state.age + 1
+        return replace(state, point=start_on_surface(state.x, self.ball, state.seed, age), age=age)
+
+
+@dataclass(frozen=True)
+class _BlurSearch(_ForwardSearch):
+    widths: tuple[int, ...]
+    ball: Ball
+
+    @property
+    def steps(self) -> int:
+        return len(self.widths)
+
+    def begin(self, fresh: Fresh) -> State:
+        return State(fresh.index, fresh.x, fresh.y, fresh.x, torch.zeros_like(fresh.y))
+
+    def advance(self, state: State, logits: Tensor, gradient: Tensor) -> State:  # noqa: ARG002
+        point = state.point.clone()
+        for place, width in enumerate(self.widths):
+            due = state.age == place
+            if bool(due.any()):
+                blurred = F.avg_pool2d(state.x[due], width, 1, width // 2, count_include_pad=False)
+                point[due] = self.ball.project(blurred, state.x[due])
+        return replace(state, point=point, age=state.age + 1)
+
+
+@dataclass(frozen=True)
+class _TransferSearch(_ForwardSearch):
+    attack: Transfer
+    ball: Ball
+
+    @property
+    def steps(self) -> int:
+        return self.attack.steps
+
+    def begin(self, fresh: Fresh) -> State:
+        start = start_inside(fresh.x, self.ball, fresh.seed)
+        return State(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y))
+
+    def advance(self, state: State, logits: Tensor, gradient: Tensor) -> State:  # noqa: ARG002
+        with torch.enable_grad():
+            point = state.point.detach().requires_grad_()
+            loss = cross_entropy(self.attack.surrogate(point), state.y).sum()
+            (slope,) = torch.autograd.grad(loss, point)
+        size = self.attack.step * self.ball.radius
+        return replace(state, point=ascend(state.point, slope, state.x, self.ball, size), age=state.age + 1)
