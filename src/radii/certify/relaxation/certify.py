@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from radii import progress
 from radii.certify.certificate import Certificate
 from radii.certify.relaxation.bounds import Region, forward
-from radii.certify.relaxation.margins import METHODS, Method, lower_margins, margin_specs
+from radii.certify.relaxation.lower_margins import METHODS, Method, lower_margins, margin_specs
 from radii.certify.relaxation.network import Network, build
 from radii.certify.relaxation.tracing import trace
 from radii.errors import InputError
@@ -69,7 +69,10 @@ class Bounded:
         """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing."""
         proved = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         for attempt in CHEAPER[method]:
-            for rows in torch.nonzero(~proved)[:, 0].split(256 if attempt in ("ibp", "crown-ibp") else 8):
+            left = torch.nonzero(~proved)[:, 0]
+            if len(left) == 0:
+                break
+            for rows in left.split(256 if attempt in ("ibp", "crown-ibp") else 8):
                 proved[rows] = (self.margins(x[rows], prediction[rows], ball, attempt) > 0).all(1)
         return proved
 

@@ -107,7 +107,8 @@ def _refusal(record: Record, why: str) -> InputError:
     name = getattr(record.operation, "__name__", str(record.operation))
     return InputError(
         f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, ReLU, "
-        "leaky ReLU, pooling, batch norm in eval mode, flatten, additions, steps and clamps; smoothing certifies any model."
+        "leaky ReLU, pooling, batch norm in eval mode, flatten, additions, steps and clamps; "
+        "smoothing certifies any model."
     )
 
 
