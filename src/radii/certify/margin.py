@@ -21,7 +21,7 @@ from radii.errors import InputError
 from radii.models.bounds import LipschitzBound, certified_network, lipschitz_bound
 from radii.models.classifier import check_inputs
 from radii.models.layer_bounds import LayerBound
-from radii.models.spectral import UNIT, rounding
+from radii.models.operators import UNIT, rounding
 from radii.threat import length
 
 Form = Literal["pairwise", "sqrt2"]

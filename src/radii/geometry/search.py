@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from radii import progress
 from radii.errors import InputError
+from radii.files import write_whole
 from radii.geometry import brute
 from radii.geometry.best import Best
 from radii.geometry.points import Points
@@ -40,6 +41,10 @@ class Work:
 
     workers: int | None = None
     folder: Path | None = None
+
+    def part(self, name: str) -> Work:
+        """The same for one of several searches: its own folder inside this one."""
+        return self if self.folder is None else Work(self.workers, self.folder / name)
 
 
 def search(
@@ -119,14 +124,14 @@ def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prep
 def _cores(workers: int | None) -> int:
     if workers is not None and workers < 1:
         raise InputError(f"The number of workers must be at least 1, got {workers} instead.")
-    return (
-        workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
-    )
+    if workers is not None:
+        return workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _one_blas_thread():  # type: ignore[no-untyped-def]
     """Blocks already fill the cores; BLAS threads inside them would only compete."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     return threadpool_limits(1, "blas")
 
@@ -144,7 +149,7 @@ class _Store:
         note = folder / "meaning.json"
         if note.exists() and note.read_text() != meaning:
             raise InputError(f"{folder} holds another search; give an empty folder or delete this one.")
-        _replace(note, meaning.encode())
+        write_whole(note, meaning.encode())
         return cls(folder)
 
     def path(self, number: int) -> Path:
@@ -164,16 +169,7 @@ class _Store:
         table["score"], table["index"] = best.score, best.index
         content = BytesIO()
         np.save(content, table)
-        _replace(self.path(number), content.getvalue())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with open(aside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+        write_whole(self.path(number), content.getvalue())
 
 
 def digest(points: Points, rows: int = 4096) -> str:

@@ -13,7 +13,7 @@ from radii import progress
 from radii.errors import InputError
 from radii.models.folding import fold
 from radii.models.layer_bounds import LayerBound, bound_layer
-from radii.models.spectral import rounding
+from radii.models.operators import rounding
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,10 @@ from radii.models.layers.maxmin import MaxMin, NActivation
 from radii.models.layers.residual import Residual
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.soc import SkewExponential
-from radii.models.spectral import (
-    Operator,
-    convolution_operators,
-    estimated_norm,
-    fallback_norm,
-    grid_norm,
-    matrix_operator,
-    proof_cost,
-    proved_norm,
-)
+from radii.models.operators import Operator, convolution_operators, matrix_operator
+from radii.models.spectral import estimated_norm, fallback_norm, grid_norm, proof_cost, proved_norm
 
-MOST_PROOF_COST = 6e12  # operations per layer; a few minutes of one core
+MOST_PROOF_COST = 4e12  # operations per layer; two to three minutes of one core
 Shape = tuple[int, ...]
 
 
