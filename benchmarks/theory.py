@@ -16,13 +16,15 @@ import sys
 from harness import Figure, figure, main
 
 RUN = """
-import json, resource, sys, time
+import json, sys, time
 from radii.theory.catalog import statement
 simulate = statement(sys.argv[1]).simulation()
 began = time.process_time()
-result = simulate(**{key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(sys.argv[2]).items()})
+given = json.loads(sys.argv[2])
+result = simulate(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
 seconds = time.process_time() - began
-megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # ru_maxrss would be inherited
+megabytes = int(peak.split()[1]) / 1024
 print(json.dumps({"seconds": seconds, "megabytes": megabytes, "holds": result.holds}))
 """
 SLOW = ("no-free-robustness", "concentric-spheres", "random-networks", "max-margin-bias", "gaussian-model")
