@@ -90,7 +90,7 @@ def test_the_running_error_covers_exact_arithmetic() -> None:
     model = linear(weight)
     x = torch.rand(5, 40, generator=torch.Generator().manual_seed(4)).double()
     bound = lipschitz_bound(model, (40,))
-    logits, error = logits_with_error(certified_network(model), bound.layers, x)
+    logits, error = logits_with_error(certified_network(model, (40,)), bound.layers, x)
     for row in range(5):
         exact = [
             sum(Fraction(float(w)) * Fraction(float(v)) for w, v in zip(line, x[row], strict=True)) for line in weight
@@ -155,7 +155,7 @@ def test_no_certified_prediction_changes_inside_its_radius() -> None:
     found = certify(model, x)
     assert float((found.radius > 0).double().mean()) > 0.99
     reach = 0.999 * found.radius
-    network = certified_network(model)
+    network = certified_network(model, (1, 8, 8))
     with torch.no_grad():
         for _ in range(100):
             step = torch.randn(x.shape, generator=generator, dtype=torch.float64)

@@ -93,9 +93,9 @@ def test_flips_are_fair(dataset: Dataset) -> None:
 
 def test_together_draws_once_per_batch() -> None:
     same = Dataset(np.repeat(np.arange(64, dtype=np.uint8).reshape(1, 1, 8, 8), 12, 0), np.arange(12) % 2, ("a", "b"))
-    x, _ = next(Batches(same, 12, augment=Augmentation(3, True, 2, together=True)).epoch(0))
+    x, _ = next(Batches(same, 12, augment=Augmentation(crop=3, flip=True, erase=2, together=True)).epoch(0))
     assert (x == x[0]).all()
-    x, _ = next(Batches(same, 12, augment=Augmentation(3, True, 2)).epoch(0))
+    x, _ = next(Batches(same, 12, augment=Augmentation(crop=3, flip=True, erase=2)).epoch(0))
     assert not (x == x[0]).all()
 
 

@@ -72,6 +72,13 @@ def test_a_single_parquet_file_is_divided_by_class(tmp_path: Path, pictures: Pic
     assert data.train.shape == (1, 4, 4)
 
 
+def test_labels_in_a_dictionary_column(tmp_path: Path, pictures: Pictures) -> None:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    images = [encoded(image) for image in pictures(10, 4, 4)]
+    data = sources.load(str(write_parquet(tmp_path / "d.parquet", images, ["dog", "cat"] * 5, label_type=kind)))
+    assert data.classes == ("cat", "dog")
+
+
 def test_folder_of_images_by_class(tmp_path: Path, pictures: Pictures) -> None:
     x = pictures(12, 5, 4, 3)
     for number, (side, word) in enumerate(

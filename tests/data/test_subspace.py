@@ -53,6 +53,11 @@ def test_complementary_projections_add_up_and_projecting_twice_changes_nothing(x
     np.testing.assert_allclose(basis.reconstruct(x, ((1, 24),)), x, atol=1e-6)
 
 
+def test_features_are_not_clipped(x: np.ndarray) -> None:
+    features = (x.reshape(1500, 24) - 0.5) * 10
+    assert fit(features).project(features, ((1, 24),)).min() == pytest.approx(features.min(), abs=1e-4)
+
+
 def test_uint8_is_projected_as_its_floats(x: np.ndarray) -> None:
     grey = np.rint(x * 255).astype(np.uint8)
     basis = fit(grey)
@@ -95,6 +100,9 @@ def test_the_basis_is_fitted_on_train_and_kept(monkeypatch: pytest.MonkeyPatch) 
     basis = fit(plain.train.x)
     np.testing.assert_allclose(data.test.x, basis.project(plain.test.x, ((1, 10),)), atol=1e-5)
     assert list((cache.folder() / "pca").glob("*")) == [cache.folder() / "pca" / f"{plain.train.digest[:32]}.npz"]
+    kept = cache.folder() / "pca" / f"{plain.train.digest[:32]}.npz"
+    kept.write_bytes(kept.read_bytes()[:1000])  # a damaged file is made anew
+    assert (sources.load("digits+pca:1-10").test.x == data.test.x).all()
     monkeypatch.setattr(subspace, "fit", lambda _: pytest.fail("computed twice"))
     assert (sources.load("digits+pca:1-10").test.x == data.test.x).all()
 

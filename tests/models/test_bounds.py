@@ -132,11 +132,11 @@ def test_ordinary_networks_are_bounded_too() -> None:
 def test_the_digest_follows_weights_and_size() -> None:
     model = network()
     bound = lipschitz_bound(model, (1, 8, 8))
-    bound.check(certified_network(model))
+    bound.check(certified_network(model, (1, 8, 8)))
     with torch.no_grad():
         model.net.stem.weight[0, 0, 0, 0] += 1e-6
     with pytest.raises(InputError, match="computed for other weights"):
-        bound.check(certified_network(model))
+        bound.check(certified_network(model, (1, 8, 8)))
     small = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     assert weights_digest(small, (1, 2, 2)) != weights_digest(small, (4, 1, 1))
 

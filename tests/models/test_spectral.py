@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from radii.models.spectral import (
-    convolution_operators,
-    estimated_norm,
-    fallback_norm,
-    grid_norm,
-    matrix_operator,
-    proved_norm,
-)
+from radii.models.operators import convolution_operators, matrix_operator
+from radii.models.spectral import estimated_norm, fallback_norm, grid_norm, proved_norm
 
 ROOM = 1e-12  # what the SVD itself may be off by
 

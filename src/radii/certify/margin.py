@@ -21,7 +21,7 @@ from radii.errors import InputError
 from radii.models.bounds import LipschitzBound, certified_network, lipschitz_bound
 from radii.models.classifier import check_inputs
 from radii.models.layer_bounds import LayerBound
-from radii.models.spectral import UNIT, rounding
+from radii.models.operators import UNIT, rounding
 from radii.threat import length
 
 Form = Literal["pairwise", "sqrt2"]
@@ -60,7 +60,7 @@ def certify(
     bound = bound or lipschitz_bound(model, shape)
     if shape != bound.input_shape:
         raise InputError(f"The Lipschitz bound holds for inputs of shape {bound.input_shape}, got {shape} instead.")
-    network = certified_network(model)
+    network = certified_network(model, shape)
     bound.check(network)
     constants = bound.features * bound.pairs * (1 + rounding(2))
     if form == "sqrt2":

@@ -81,7 +81,7 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
     ``fill(folder)`` writes the four arrays and returns the class names.
     """
     place = _place(identity)
-    with writing(place), _locked(place):
+    with writing(place), locked(place):
         found = stored(identity, name)
         if found is not None:
             return found
@@ -151,7 +151,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(place: Path) -> Iterator[None]:
+def locked(place: Path) -> Iterator[None]:
     with open(place.with_name(f".{place.name}.lock"), "w") as lock:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)

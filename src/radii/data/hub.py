@@ -40,7 +40,9 @@ def fetch(name: str) -> Path:
     entry = KNOWN[name]
     done = cache.folder() / "datasets" / name
     part = cache.folder() / "downloads" / name
-    with cache.writing(done), cache.writing(part / "x"):
+    with cache.writing(done), cache.writing(part), cache.locked(done):
+        if done.is_dir():  # somebody else fetched it while we waited
+            return done
         try:
             files = _files(entry)
             for file in files:
@@ -50,7 +52,6 @@ def fetch(name: str) -> Path:
         except Exception as error:  # the hub's client raises many types of several libraries
             raise _explained(name, entry, error) from error
         root = part / entry.configuration
-        shutil.rmtree(done, ignore_errors=True)
         os.replace(root if root.is_dir() else part, done)
         shutil.rmtree(part, ignore_errors=True)
     return done

@@ -58,16 +58,13 @@ def digest(name: str) -> tuple[str, str]:
     return digests
 
 
-def locate(base: str, fetch: bool = True) -> Found:
+def locate(base: str) -> Found:
     """Find a dataset by name or path; a known name that is nowhere here is fetched from the hub."""
     if base == BUNDLED:
         return Found(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
     known = base.replace("_", "-")
     if known in hub.KNOWN:
-        here = local(known)
-        if here is None and not fetch:
-            raise InputError(f"{known} is not on this machine.")
-        return _found(known, here or hub.fetch(known))
+        return _found(known, local(known) or hub.fetch(known))
     path = Path(base).expanduser()
     if base and path.exists():
         return _found(path.resolve().name, path)
@@ -121,7 +118,7 @@ def listing() -> list[Listing]:
     listed = {Path(line.path) for line in lines if line.path}
     for root in _roots():
         for path in sorted(root.iterdir()) if root.is_dir() else []:
-            if path not in listed and not path.name.startswith(".") and _is_dataset(path):
+            if path not in listed and not path.name.startswith(".") and formats.format_of(path):
                 lines.append(_here(path.stem, "your own", path))
     return lines
 
@@ -134,10 +131,6 @@ def _here(name: str, contents: str, path: Path) -> Listing:
 
 def _is_decoded(found: Found) -> bool:
     return cache.read_meta(found.identity) is not None
-
-
-def _is_dataset(path: Path) -> bool:
-    return path.is_dir() or path.suffix in (".npz", ".parquet")
 
 
 def _roots() -> list[Path]:

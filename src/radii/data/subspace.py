@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,8 +51,8 @@ class Basis:
         return self._projected(x, ranges, clip=False)
 
     def project(self, x: Pixels, ranges: Ranges) -> NDArray[np.float32]:
-        """The same, clipped to [0, 1]."""
-        return self._projected(x, ranges, clip=True)
+        """The same; images are clipped to [0, 1], features are not."""
+        return self._projected(x, ranges, clip=x.ndim == 4)
 
     def _projected(self, x: Pixels, ranges: Ranges, clip: bool) -> NDArray[np.float32]:
         d = len(self.mean)
@@ -101,10 +102,11 @@ def fit(x: Pixels) -> Basis:
 def cached_basis(train: Dataset) -> Basis:
     """The components of a training split, computed once and kept in the cache."""
     path = cache.folder() / "pca" / f"{train.digest[:32]}.npz"
-    if path.is_file():
+    try:
         with np.load(path, allow_pickle=False) as stored:
             return Basis(stored["mean"], stored["components"], stored["variance"])
-    basis = fit(train.x)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or damaged: made anew
+        basis = fit(train.x)
     aside = cache.aside(path)
     with cache.writing(path):
         try:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError, unknown_name
-from radii.geometry import brute
 from radii.geometry.best import Best
 from radii.geometry.points import Points, check_finite, labelled
+from radii.geometry.search import Work, search
 from radii.threat import Norm
 
 Label = Literal["other", "same", "any"]
@@ -45,19 +45,21 @@ def nearest(
     norm: Norm = "linf",
     label: Label = "other",
     k: int = 1,
+    work: Work | None = None,
 ) -> Neighbors:
     """The k nearest neighbors of every row of ``x`` [n, …] among ``within`` = (x, y), or among ``x`` itself.
 
     ``label`` says which references count: those with another label, with the
     same, or any. Searched within itself, a point is never its own neighbor,
     but its duplicates are. uint8 pixels count as multiples of 1/255 and give
-    exact results (54/255 is 54/255); float32 is compared in float64.
+    exact results (54/255 is 54/255); float32 is compared in float64. ``work``
+    sets threads and a folder from which a killed search resumes.
     """
     queries = labelled(x, y)
     references = queries if within is None else labelled(*within, name="within")
-    _check(queries, references, norm, label, k)
+    check(queries, references, norm, label, k)
     own = 0 if within is None else None
-    return in_pixels(brute.search(queries, references, norm, label, k, own), queries, norm, label)
+    return in_pixels(search(queries, references, norm, label, k, own, work), queries, norm, label)
 
 
 def in_pixels(best: Best, points: Points, norm: Norm, label: Label) -> Neighbors:
@@ -66,7 +68,8 @@ def in_pixels(best: Best, points: Points, norm: Norm, label: Label) -> Neighbors
     return Neighbors(score / points.levels, best.index, norm, label)
 
 
-def _check(queries: Points, references: Points, norm: str, label: str, k: int) -> None:
+def check(queries: Points, references: Points, norm: str, label: str, k: int) -> None:
+    """Refuse sets and settings that cannot be searched, in one sentence."""
     if norm not in NORMS:
         raise unknown_name("norm", norm, NORMS)
     if label not in ("other", "same", "any"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from dataclasses import dataclass
 from math import inf, nextafter, prod, sqrt
@@ -12,10 +11,9 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.errors import InputError
-from radii.models.classifier import frozen
 from radii.models.folding import fold
 from radii.models.layer_bounds import LayerBound, bound_layer
-from radii.models.spectral import rounding
+from radii.models.operators import rounding
 
 
 @dataclass(frozen=True)
@@ -59,14 +57,14 @@ def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bo
     upper bounds. Raises an InputError that names the layer when one cannot be
     bounded.
     """
-    network = certified_network(model)
+    network = certified_network(model, input_shape)
     layers: list[LayerBound] = []
     shapes = [tuple(input_shape)]
     x = torch.zeros(1, *input_shape, dtype=torch.float64)
     with progress.task("bounding layers", total=len(network), unit="layers") as task:
         for name, layer in network.named_children():
             layers.append(bound_layer(name, layer, shapes[-1], prove))
-            x = _applied(name, layer, x)
+            x = layer(x)
             shapes.append(tuple(x.shape[1:]))
             task.advance(1, note=name)
     if len(shapes[-1]) != 1:
@@ -80,10 +78,9 @@ def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bo
     )
 
 
-def certified_network(model: nn.Module) -> nn.Sequential:
+def certified_network(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
     """The plain network that certificates speak about: the folded weights, lifted exactly to float64."""
-    with frozen(model):
-        return copy.deepcopy(fold(model)).double().cpu()
+    return fold(model, input_shape).double().cpu()
 
 
 def weights_digest(network: nn.Module, input_shape: tuple[int, ...]) -> str:
@@ -99,13 +96,6 @@ def product(values) -> float:  # type: ignore[no-untyped-def]
     """The product of positive numbers, rounded up."""
     factors = [float(value) for value in values]
     return nextafter(prod(factors) * (1 + rounding(len(factors) + 1)), inf)
-
-
-def _applied(name: str, layer: nn.Module, x: Tensor) -> Tensor:
-    try:
-        return layer(x)
-    except (RuntimeError, IndexError) as error:
-        raise InputError(f"Layer {name!r} does not accept inputs of shape {tuple(x.shape[1:])}: {error}") from error
 
 
 def _pair_norms(head: nn.Linear) -> Tensor:

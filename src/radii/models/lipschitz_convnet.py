@@ -26,7 +26,8 @@ class LipschitzConvNet(nn.Sequential):
     down to one pixel: 3 for 8 x 8 digits, 5 for 28 x 28 and 32 x 32. The image
     is centered in zeros up to the next multiple of 2^blocks (28 -> 32).
     ``width`` is 64 in the paper. ``layer`` names the family: ``aol``, ``cpl``,
-    …, or ``plain`` for the unconstrained twin.
+    ``sll``, ``orthogonal``, ``soc``, ``liresnet`` (bounded only), or ``plain``
+    for the unconstrained twin.
 
     The paper's head is square and keeps its first outputs; here it has one row
     per class, which is the same function class, cheaper and tighter.
@@ -59,12 +60,12 @@ class LipschitzConvNet(nn.Sequential):
         if padded != (height, side):
             parts["border"] = ZeroBorder((padded[0], padded[1]))
         parts["channels"] = ZeroChannels(width)
-        parts["stem"] = made.conv(width, 1)
+        parts["stem"] = made.conv(width, 1, (padded[0], padded[1]))
         parts["stem_activation"] = MaxMin()
         for block in range(blocks):
-            wide = width * 2**block
+            wide, image = width * 2**block, (padded[0] >> block, padded[1] >> block)
             for number in range(depth):
-                parts[f"block{block}_conv{number}"] = made.conv(wide, 3)
+                parts[f"block{block}_conv{number}"] = made.conv(wide, 3, image)
                 parts[f"block{block}_activation{number}"] = MaxMin()
             parts[f"block{block}_first"] = FirstChannels(wide // 2)
             parts[f"block{block}_unshuffle"] = nn.PixelUnshuffle(2)

@@ -18,179 +18,32 @@ error bounds (no Strassen); twice those bounds are allowed for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
 from math import inf, nextafter, sqrt
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-UNIT = 2.0**-53
+from radii.models.lanczos import lanczos
+from radii.models.operators import UNIT, Operator, rounding
+
 STEP = 2e-6  # relative head-room of sigma^2 that a proof starts with
 DFT_ALLOWANCE = 1e-9  # relative; the backward error of FFT and eigenvalues is about 1e-13
-
-
-def rounding(terms: float) -> float:
-    """Twice the relative error n u of a float64 sum of n products, in any order."""
-    return 2.0 * terms * UNIT
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A convolution with stride 1 in canonical form, float64.
-
-    Output row r reads image row q through tap d = q - r + first_row, for
-    q = 0 … rows-1 and r = 0 … out_rows-1; columns alike. Rows and columns
-    outside are zeros. ``row_mask`` [rows, in] and ``column_mask`` [in, columns]
-    are 0 where no pixel exists (strides that do not divide the size).
-    """
-
-    kernel: Tensor  # [out, in, taps, taps]
-    size: tuple[int, int]
-    out_size: tuple[int, int]
-    first: tuple[int, int]
-    row_mask: Tensor
-    column_mask: Tensor
-
-    @property
-    def absolute(self) -> float:
-        """An upper bound of the norm of |A|: the root of largest row sum times largest column sum."""
-        size = self.kernel.abs()
-        rows, columns = float(size.sum((1, 2, 3)).max()), float(size.sum((0, 2, 3)).max())
-        return sqrt(rows * columns) * (1 + rounding(size.numel()))
-
-    @property
-    def terms(self) -> int:
-        """The most products summed for one output, or for one input by the transpose."""
-        out, into, height, width = self.kernel.shape
-        return max(out, into) * height * width
-
-    @cached_property
-    def taps(self) -> list[Tensor]:
-        """T_d [out * out_columns, in * columns] for each vertical tap d: A's blocks before row masks."""
-        out, into, height, width = self.kernel.shape
-        columns, out_columns = self.size[1], self.out_size[1]
-        blocks = []
-        for d in range(height):
-            block = self.kernel.new_zeros(out, out_columns, into, columns)
-            for c in range(out_columns):
-                for e in range(width):
-                    q = c + e - self.first[1]
-                    if 0 <= q < columns:
-                        block[:, c, :, q] = self.kernel[:, :, d, e] * self.column_mask[:, q]
-            blocks.append(block.view(out * out_columns, into * columns))
-        return blocks
-
-    def masks(self, q: int) -> Tensor:
-        """Which entries of image row q exist: [in * columns]."""
-        return self.row_mask[q].repeat_interleave(self.size[1])
-
-
-def matrix_operator(weight: Tensor) -> Operator:
-    """A matrix [out, in] as a convolution of a single pixel."""
-    weight = weight.detach().double().cpu()
-    ones = weight.new_ones(1, weight.shape[1])
-    return Operator(weight[:, :, None, None], (1, 1), (1, 1), (0, 0), ones, ones.T)
-
-
-def convolution_operators(
-    weight: Tensor,
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[tuple[int, int], tuple[int, int]],
-    dilation: tuple[int, int],
-    groups: int,
-) -> list[Operator]:
-    """One canonical operator per group of a zero-padded convolution; the norm is their maximum.
-
-    A stride becomes channels: pixel s q + f of a padded image is channel f of
-    pixel q (PixelUnshuffle), and tap u becomes tap u // s of channel u % s.
-    """
-    weight = _dilated(weight.detach().double().cpu(), dilation)
-    return [_canonical(part, size, stride, padding) for part in weight.chunk(groups)]
-
-
-def _dilated(kernel: Tensor, dilation: tuple[int, int]) -> Tensor:
-    out, into, height, width = kernel.shape
-    spread = kernel.new_zeros(out, into, (height - 1) * dilation[0] + 1, (width - 1) * dilation[1] + 1)
-    spread[:, :, :: dilation[0], :: dilation[1]] = kernel
-    return spread
-
-
-def _canonical(
-    kernel: Tensor,
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[tuple[int, int], tuple[int, int]],
-) -> Operator:
-    out, into, *taps = kernel.shape
-    out_size, first, phases, exists = [], [], [], []
-    for axis in (0, 1):
-        s, before = stride[axis], padding[axis][0]
-        total = size[axis] + sum(padding[axis])
-        out_size.append((total - taps[axis]) // s + 1)
-        low, high = before // s, (before + size[axis] - 1) // s  # pixels of the unshuffled image that exist
-        first.append(low)
-        phases.append(-(-taps[axis] // s))
-        pixel = torch.arange(low * s, (high + 1) * s).view(-1, s) - before
-        exists.append(((pixel >= 0) & (pixel < size[axis])).double())  # [pixels, phase]
-    s, t = stride
-    padded = F.pad(kernel, (0, phases[1] * t - taps[1], 0, phases[0] * s - taps[0]))
-    unshuffled = padded.view(out, into, phases[0], s, phases[1], t).permute(0, 1, 3, 5, 2, 4)
-    row_mask = exists[0][:, None, :, None].expand(-1, into, -1, t).flatten(1)
-    column_mask = exists[1].T[None, None, :, :].expand(into, s, -1, -1).flatten(0, 2)
-    if phases == [1, 1] and bool(row_mask.all()) and bool(column_mask.all()):
-        return matrix_operator(unshuffled.reshape(out, into * s * t))  # pixels do not mix
-    return Operator(
-        unshuffled.reshape(out, into * s * t, *phases),
-        (len(exists[0]), len(exists[1])),
-        (out_size[0], out_size[1]),
-        (first[0], first[1]),
-        row_mask,
-        column_mask,
-    )
 
 
 # --- the estimate: Lanczos ------------------------------------------------------------------------
 
 
 def estimated_norm(operator: Operator, vectors: int = 80) -> float:
-    """The norm by Lanczos on A^T A with full reorthogonalization: a close estimate from below.
-
-    Deterministic: the start vector is fixed.
-    """
-    apply = _gram_action(operator)
-    size = operator.row_mask.shape[1] * operator.size[0] * operator.size[1]
-    generator = torch.Generator().manual_seed(0)
-    vector = torch.randn(size, generator=generator, dtype=torch.float64)
-    basis: list[Tensor] = []
-    diagonal: list[float] = []
-    beside: list[float] = []
-    for _ in range(min(vectors, size)):
-        length = float(vector.norm())
-        if length <= 1e-14 * max(diagonal, default=1.0):
-            break
-        if basis:
-            beside.append(length)
-        basis.append(vector / length)
-        vector = apply(basis[-1])
-        diagonal.append(float(vector @ basis[-1]))
-        span = torch.stack(basis)
-        for _ in range(2):
-            vector = vector - span.T @ (span @ vector)
-    if not diagonal:
-        return 0.0
-    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    if beside:
-        off = torch.tensor(beside, dtype=torch.float64)
-        tridiagonal += torch.diag(off, 1) + torch.diag(off, -1)
-    return sqrt(max(float(torch.linalg.eigvalsh(tridiagonal)[-1]), 0.0))
+    """The norm by Lanczos on A^T A from a fixed start: a close estimate from below."""
+    shape = (1, operator.kernel.shape[1], *operator.size)
+    start = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return sqrt(max(lanczos(_gram_action(operator), start, vectors)[0], 0.0))
 
 
-def _gram_action(operator: Operator):  # type: ignore[no-untyped-def]
-    """x -> A^T A x on flat vectors."""
-    into = operator.kernel.shape[1]
+def _gram_action(operator: Operator) -> Callable[[Tensor], Tensor]:
+    """x -> A^T A x on images [1, in, rows, columns]."""
     mask = (operator.row_mask.T[:, :, None] * operator.column_mask[:, None, :])[None]
     pads = []
     for axis in (1, 0):
@@ -198,12 +51,10 @@ def _gram_action(operator: Operator):  # type: ignore[no-untyped-def]
         after = operator.out_size[axis] + operator.kernel.shape[2 + axis] - 1 - before - operator.size[axis]
         pads += [before, after]
 
-    def action(flat: Tensor) -> Tensor:
-        x = flat.view(1, into, *operator.size) * mask
-        y = F.conv2d(F.pad(x, pads), operator.kernel)
+    def action(x: Tensor) -> Tensor:
+        y = F.conv2d(F.pad(x * mask, pads), operator.kernel)
         back = F.conv_transpose2d(y, operator.kernel)
-        back = F.pad(back, [-amount for amount in pads])
-        return (back * mask).flatten()
+        return F.pad(back, [-amount for amount in pads]) * mask
 
     return action
 
@@ -293,11 +144,11 @@ class _BandedGram:
 
 
 def proof_cost(operator: Operator) -> float:
-    """Floating point operations of one factorization, about."""
-    gram_input = operator.size[0] * (operator.kernel.shape[1] * operator.size[1]) ** 3
-    gram_output = operator.out_size[0] * (operator.kernel.shape[0] * operator.out_size[1]) ** 3
-    band = operator.kernel.shape[2]
-    return float(min(gram_input, gram_output)) * (band * (band + 1) * 1.5)
+    """Floating point operations of one factorization, about: pivots, solves and updates within the band."""
+    by_input = operator.size[0] * (operator.kernel.shape[1] * operator.size[1]) ** 3
+    by_output = operator.out_size[0] * (operator.kernel.shape[0] * operator.out_size[1]) ** 3
+    below = operator.kernel.shape[2] - 1
+    return float(min(by_input, by_output)) * (1 / 3 + 3 * below + below * (below - 1))
 
 
 # --- the fallback: a circular convolution on a larger grid ----------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,8 @@ class PerImageStandardization(nn.Module):
 
 class WideBlock(nn.Module):
     """x + conv(dropout(relu(bn(conv(relu(bn(x))))))), with a 1x1 convolution where the shape changes."""
+
+    foldable: ClassVar = (("conv1", "bn2"),)  # pairs in which a batch norm is the convolution's only reader
 
     def __init__(self, inside: int, outside: int, stride: int, dropout: float) -> None:
         super().__init__()

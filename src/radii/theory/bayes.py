@@ -24,11 +24,14 @@ from radii.theory.result import (
     SIGMAS,
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     at_least,
     at_most,
     equals,
+    measured,
+    predicted,
     proportion_error,
     reports,
     theorem,
@@ -96,22 +99,22 @@ def half_spaces(
     assume(all(dimension >= 1 for dimension in d) and len(d) > 0, "Dimensions must be at least 1", d)
     assume(samples >= 100, "Shares need at least 100 samples", samples)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
             seen = simulate(dimension, epsilon, samples, numpy_stream(seed, "half-spaces", dimension))
             rows += _rows(dimension, epsilon, samples, seen)
-            picture += [_dot(dimension, "axis", seen.axis), _dot(dimension, "diagonal", seen.diagonal)]
+            picture += [measured(dimension, seen.axis, "axis"), measured(dimension, seen.diagonal, "diagonal")]
             task.advance()
     for dimension in np.unique(np.geomspace(min(d), max(max(d), 2), 60).astype(int)).tolist():
         picture += [
-            _dot(dimension, "axis", 2 * epsilon, "predicted"),
-            _dot(dimension, "diagonal", central_mass(epsilon * dimension, dimension), "predicted"),
-            _dot(dimension, "Chebyshev, 1/12", chebyshev_bound(dimension, epsilon), "predicted"),
-            _dot(dimension, "Chebyshev as printed, 1/4", chebyshev_bound(dimension, epsilon, 1 / 4), "predicted"),
+            predicted(dimension, 2 * epsilon, "axis"),
+            predicted(dimension, central_mass(epsilon * dimension, dimension), "diagonal"),
+            predicted(dimension, chebyshev_bound(dimension, epsilon), "Chebyshev, 1/12"),
+            predicted(dimension, chebyshev_bound(dimension, epsilon, 1 / 4), "Chebyshev as printed, 1/4"),
         ]
     title = f"Robust error of the Bayes classifier, epsilon = {epsilon:.3g}"
-    return Evidence(tuple(rows), Chart(title, "d", "robust error", "half-space", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), Chart(title, "d", "robust error", tuple(picture), log_x=True))
 
 
 def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[Row]:
@@ -137,7 +140,3 @@ def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[Row]:
     else:
         rows.append(reports(f"d={d}: 2Φ(ε√(12d)) − 1", normal))
     return rows
-
-
-def _dot(d: int, which: str, error: float, kind: str = "measured") -> dict[str, object]:
-    return {"d": d, "half-space": which, "robust error": error, "kind": kind}

@@ -22,7 +22,20 @@ from scipy.stats import binom, norm
 from radii import progress
 from radii.data.synthetic import bernoulli_model as draw_bernoulli
 from radii.randomness import numpy_stream
-from radii.theory.result import Chart, Evidence, Row, assume, at_least, at_most, equals, reports, theorem
+from radii.theory.result import (
+    Chart,
+    Evidence,
+    Mark,
+    Row,
+    assume,
+    at_least,
+    at_most,
+    equals,
+    measured,
+    predicted,
+    reports,
+    theorem,
+)
 
 QUANTILE = float(norm.ppf(0.99))
 SMALLEST_C = math.sqrt(QUANTILE) / 2  # Φ(−4c²) = 1%
@@ -83,12 +96,14 @@ def bernoulli_model(
     seed: int = 0,
 ) -> Evidence:
     """Samples a linear classifier needs against the closed form, its exponent, and what signs do."""
-    assume(c >= SMALLEST_C, f"One sample gives 1% error only for tau ≥ c d^(-1/4) with c ≥ {SMALLEST_C:.3f}", f"c = {c:g}")
+    assume(
+        c >= SMALLEST_C, f"One sample gives 1% error only for tau ≥ c d^(-1/4) with c ≥ {SMALLEST_C:.3f}", f"c = {c:g}"
+    )
     assume(0 < ratio < 2, "No linear classifier is robust at epsilon ≥ 2 tau, so 0 < ratio < 2", f"ratio = {ratio:g}")
     assume(len(d) > 0 and tau_of(min(d), c) < 0.5, f"tau must be below 1/2, so d > (2c)^4 = {(2 * c) ** 4:.0f}", d)
     assume(min(d) >= 1000, "Sums over coordinates concentrate for d ≥ 1000", d)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
             found, dots = _cell(dimension, c, ratio, numpy_stream(seed, "bernoulli-model", dimension))
@@ -98,7 +113,7 @@ def bernoulli_model(
     rows += _law_rows(c, ratio)
     rows += _sign_rows(c, numpy_stream(seed, "bernoulli-model", "signs"))
     title = f"Bernoulli model: linear classifier at epsilon = {ratio:g} tau"
-    return Evidence(tuple(rows), Chart(title, "n", "robust error", "dimension", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), Chart(title, "n", "robust error", tuple(picture), log_x=True))
 
 
 def _needed(d: int, tau: float, epsilon: float) -> int:
@@ -110,23 +125,25 @@ def _needed(d: int, tau: float, epsilon: float) -> int:
     return n
 
 
-def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Row], list[dict[str, object]]]:
+def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Row], list[Mark]]:
     tau = tau_of(d, c)
     epsilon = ratio * tau
     needed = _needed(d, tau, epsilon)
     sizes = sorted({1, *np.geomspace(1, 3 * needed, 8).astype(int).tolist(), *range(max(1, needed - 3), needed + 4)})
     errors = {n: robust_error(draw_agreement(n, d, tau, draw), tau, epsilon) for n in sizes}
-    measured = next((n for n in sizes if n >= needed - 3 and errors[n] <= 0.01), math.inf)
+    found = next((n for n in sizes if n >= needed - 3 and errors[n] <= 0.01), math.inf)
     few = max(1, needed // 8)
     rows = [
         at_most(f"d={d}: error from one sample", robust_error(draw_agreement(1, d, tau, draw), tau, 0.0), 0.01),
-        equals(f"d={d}: n for 1% robust error", measured, needed, max(1.0, 0.05 * needed)),
-        at_least(f"d={d}: robust error at n = {few}", robust_error(draw_agreement(few, d, tau, draw), tau, epsilon), 0.5),
+        equals(f"d={d}: n for 1% robust error", found, needed, max(1.0, 0.05 * needed)),
+        at_least(
+            f"d={d}: robust error at n = {few}", robust_error(draw_agreement(few, d, tau, draw), tau, epsilon), 0.5
+        ),
     ]
     series = f"d = {d:.0e}"
-    dots = [_dot(n, series, error, "measured") for n, error in errors.items()]
+    dots = [measured(n, error, series) for n, error in errors.items()]
     curve = np.unique(np.geomspace(1, 3 * needed, 30).astype(int)).tolist()
-    dots += [_dot(n, series, predicted_error(n, d, tau, epsilon), "predicted") for n in curve]
+    dots += [predicted(n, predicted_error(n, d, tau, epsilon), series) for n in curve]
     return rows, dots
 
 
@@ -157,7 +174,3 @@ def _sign_rows(c: float, draw: Generator, d: int = 1000, epsilon: float = 0.9, t
         equals("one sample, epsilon = .9: robust error after signs, over clean", signs, clean, 0),
         at_most("one sample, epsilon = .9: robust error after signs", signs, 0.01),
     ]
-
-
-def _dot(n: int, series: str, error: float, kind: str) -> dict[str, object]:
-    return {"n": n, "dimension": series, "robust error": error, "kind": kind}

@@ -29,12 +29,15 @@ from radii.randomness import numpy_stream
 from radii.theory.result import (
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     assume_positive,
     at_least,
     at_most,
     equals,
+    measured,
+    predicted,
     reports,
     theorem,
 )
@@ -111,12 +114,18 @@ def gaussian_model(
     seed: int = 0,
 ) -> Evidence:
     """Samples needed for 1% robust error against the closed form, the lower bound, and the exponents."""
-    assume(0 < c <= LARGEST_C, f"One sample gives 1% error only for sigma ≤ c d^(1/4) with c ≤ {LARGEST_C:.3f}", f"c = {c:g}")
-    assume(len(epsilon) > 0 and 0 < min(epsilon) and max(epsilon) <= 0.25, "The theorem needs 0 < epsilon ≤ 1/4", epsilon)
+    assume(
+        0 < c <= LARGEST_C,
+        f"One sample gives 1% error only for sigma ≤ c d^(1/4) with c ≤ {LARGEST_C:.3f}",
+        f"c = {c:g}",
+    )
+    assume(
+        len(epsilon) > 0 and min(epsilon) > 0 and max(epsilon) <= 0.25, "The theorem needs 0 < epsilon ≤ 1/4", epsilon
+    )
     assume(len(d) > 0 and min(d) >= 100, "Sums over coordinates concentrate for d ≥ 100", d)
     assume_positive(draws=draws)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
             draw = numpy_stream(seed, "gaussian-model", dimension)
@@ -131,7 +140,7 @@ def gaussian_model(
     rows.append(equals("exponent of n in d, 1e12 to 1e14", math.log10(far[1] / far[0]) / 2, 0.5, 0.03))
     rows.append(equals("exponent of n in epsilon at d = 1e14", math.log2(wide[1] / wide[0]), 2, 0.1))
     title = f"Gaussian model: robust error of the mean classifier, d = {max(d):.0e}"
-    return Evidence(tuple(rows), Chart(title, "n", "robust error", "epsilon", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), Chart(title, "n", "robust error", tuple(picture), log_x=True))
 
 
 def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row]:
@@ -144,10 +153,11 @@ def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row
     ]
     for budget in epsilon:
         cell = f"d={d}, epsilon={budget:g}"
-        needed, measured = samples_needed(d, c, budget), np.median([sample.samples_needed(budget) for sample in samples])
+        needed = samples_needed(d, c, budget)
+        found = np.median([sample.samples_needed(budget) for sample in samples])
         exact = needed >= 1 and d >= 10_000
         name = f"{cell}: n for 1% robust error"
-        rows.append(equals(name, measured, needed, 0.05 * needed) if exact else reports(name, measured))
+        rows.append(equals(name, found, needed, 0.05 * needed) if exact else reports(name, found))
         few = lower_bound_samples(d, c, budget)
         errors = [sample.error(few, budget) for sample in samples]
         # Given the samples, the mean of yθ is m = w n/(n + σ²); subtracting it from x leaves no trace of y.
@@ -159,18 +169,14 @@ def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row
     return rows
 
 
-def _picture(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[dict[str, object]]:
+def _picture(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Mark]:
     d = len(samples[0].theta)
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     for budget in (0.0, *epsilon):
+        series = f"epsilon = {budget:g}"
         top = max(4 * samples_needed(d, c, budget), 4.0)
         for n in np.geomspace(0.25, top, 40):
-            picture.append(_dot(float(n), budget, predicted_error(float(n), d, c, budget), "predicted"))
+            picture.append(predicted(float(n), predicted_error(float(n), d, c, budget), series))
         for n in np.geomspace(0.25, top, 8):
-            error = float(np.mean([sample.error(float(n), budget) for sample in samples[:1]]))
-            picture.append(_dot(float(n), budget, error, "measured"))
+            picture.append(measured(float(n), samples[0].error(float(n), budget), series))
     return picture
-
-
-def _dot(n: float, epsilon: float, error: float, kind: str) -> dict[str, object]:
-    return {"n": n, "epsilon": f"epsilon = {epsilon:g}", "robust error": error, "kind": kind}

@@ -22,7 +22,20 @@ from numpy.typing import NDArray
 from radii import progress
 from radii.data.synthetic import corners, random_function
 from radii.randomness import numpy_stream, stream
-from radii.theory.result import SIGMAS, Chart, Evidence, Row, assume, at_most, equals, reports, standard_error, theorem
+from radii.theory.result import (
+    SIGMAS,
+    Chart,
+    Evidence,
+    Row,
+    assume,
+    at_most,
+    equals,
+    measured,
+    predicted,
+    reports,
+    standard_error,
+    theorem,
+)
 from radii.theory.shallow import fit, shallow_network
 
 Signs = NDArray[np.int8]
@@ -214,14 +227,10 @@ def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> 
 
 
 def _chart(n: int, averages: dict[str, NDArray]) -> Chart:
-    measured = [
-        {"learner": name, "accuracy": float(value), "which": which, "kind": "measured"}
+    bars = [
+        measured(name, value, which)
         for name, pair in averages.items()
         for which, value in zip(("clean", "robust"), pair, strict=True)
     ]
-    bound = [
-        {"learner": name, "accuracy": robust_accuracy_bound(n), "which": "bound for learners", "kind": "predicted"}
-        for name in averages
-    ]
-    title = f"No free robustness: n = {n}, d = {dimension(n)}"
-    return Chart(title, "learner", "accuracy", "which", (*measured, *bound))
+    bound = predicted("1-NN", robust_accuracy_bound(n), "bound for learners")
+    return Chart(f"No free robustness: n = {n}, d = {dimension(n)}", "learner", "accuracy", (*bars, bound))

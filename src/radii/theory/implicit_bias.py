@@ -13,6 +13,7 @@ on the same data, m = max |⟨x_i, x_j⟩|/d.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -26,12 +27,15 @@ from radii.theory.max_margin import Network, kkt_point, stationarity, train, uni
 from radii.theory.result import (
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     assume_positive,
     at_least,
     at_most,
     equals,
+    measured,
+    predicted,
     reports,
     theorem,
 )
@@ -45,8 +49,17 @@ def label_direction(x: Points, y: Labels) -> NDArray[np.float64]:
     return total / np.linalg.norm(total)
 
 
-def exponent(d: list[int], lengths: list[float]) -> float:
-    """Slope of log length over log d."""
+def perturbation_length(d: int, n: int) -> float:
+    """√(d/n): the length of the universal perturbation of a maximum margin network on balanced orthogonal points.
+
+    Its positive neurons follow the sum of the positive points and its negative
+    ones the other sum; x_i − y_i η Σ y_j x_j crosses zero at η = 1/n.
+    """
+    return math.sqrt(d / n)
+
+
+def exponent(d: Sequence[int], lengths: Sequence[float]) -> float:
+    """Slope of log length over log d; ¼ for √(d/n) with n = √d, 0 with n = d/3."""
     return float(np.polyfit(np.log(d), np.log(lengths), 1)[0])
 
 
@@ -71,7 +84,7 @@ def gradient_flow(
     _assume_dimensions(d, width=width, networks=networks)
     assume(0 < loss < 1, "The flow is known to converge once the loss is below 1", f"loss = {loss:g}")
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     averages: list[float] = []
     with progress.task("networks", len(d) * networks) as task:
         for dimension in d:
@@ -85,17 +98,18 @@ def gradient_flow(
             rows += [
                 at_most(f"d={dimension}: largest log10 of the loss", log_losses.max(), math.log10(loss)),
                 at_most(f"d={dimension}: |δ| over the random direction's", (lengths / random_lengths).max(), 0.5),
-                at_most(f"d={dimension}: |δ| / √(d/n)", averages[-1] / math.sqrt(dimension / points), 2),
+                at_most(f"d={dimension}: |δ| / √(d/n)", averages[-1] / perturbation_length(dimension, points), 2),
                 reports(f"d={dimension}: |δ| / √d", averages[-1] / math.sqrt(dimension)),
                 reports(f"d={dimension}: cos(θ, −∇L), 1 at KKT points", cosines.max()),
             ]
-            picture += [_dot(dimension, "trained", value, "measured") for value in lengths]
-    rows.append(equals("exponent of |δ| in d for n = √d", exponent(list(d), averages), 0.25, 0.1))
-    for dimension in d:
-        picture.append(_dot(dimension, "√(d/n)", math.sqrt(dimension / round(math.sqrt(dimension))), "predicted"))
-        picture.append(_dot(dimension, "the points, √d", math.sqrt(dimension), "predicted"))
+            picture.append(measured(dimension, averages[-1], "trained"))
+    limits = [perturbation_length(dimension, round(math.sqrt(dimension))) for dimension in d]
+    rows.append(equals("exponent of |δ| in d for n = √d", exponent(d, averages), exponent(d, limits), 0.1))
+    for dimension, limit in zip(d, limits, strict=True):
+        picture.append(predicted(dimension, limit, "√(d/n)"))
+        picture.append(predicted(dimension, math.sqrt(dimension), "the points, √d"))
     title = f"Universal perturbation at loss {loss:g}, width {width}"
-    return Evidence(tuple(rows), Chart(title, "d", "length", "network", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
 
 
 def _trained(d: int, width: int, loss: float, draw: Generator) -> tuple[float, float, float, float]:
@@ -130,8 +144,7 @@ def max_margin_bias(
                    "The theorem needs 2 ≤ n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)), for orthogonal points (d + 1)/3 = "
                    f"{(dimension + 1) / 3:.1f}", f"n = {count} at d = {dimension}")  # fmt: skip
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
-    theory = {"n = √d": 0.25, "n = d/3": 0.0}
+    picture: list[Mark] = []
     with progress.task("KKT points", len(rules) * len(d) + 2) as task:
         for rule, points in rules.items():
             lengths = []
@@ -139,16 +152,17 @@ def max_margin_bias(
                 found, length = _kkt_rows(dimension, count, width, numpy_stream(seed, "kkt", dimension, count))
                 rows += found
                 lengths.append(length)
-                picture.append(_dot(dimension, rule, length, "measured"))
-                picture.append(_dot(dimension, rule, math.sqrt(dimension / count), "predicted"))
+                picture.append(measured(dimension, length, rule))
+                picture.append(predicted(dimension, perturbation_length(dimension, count), rule))
                 task.advance()
-            rows.append(equals(f"exponent of |δ| in d for {rule}", exponent(list(d), lengths), theory.get(rule, 0.5), 0.05))
+            limits = [perturbation_length(dimension, count) for dimension, count in zip(d, points, strict=True)]
+            rows.append(equals(f"exponent of |δ| in d for {rule}", exponent(d, lengths), exponent(d, limits), 0.05))
         for other in (width // 2, 2 * width):
             count = next(iter(rules.values()))[0]
             rows += _kkt_rows(d[0], count, other, numpy_stream(seed, "kkt width", other))[0]
             task.advance()
     title = f"Universal perturbation of maximum margin networks, width {width}"
-    return Evidence(tuple(rows), Chart(title, "d", "length", "points", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
 
 
 def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Row], float]:
@@ -160,7 +174,7 @@ def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Row], f
     rows = [
         at_least(f"{cell}: cos(θ, Σλ∇)", point.cosine, 1, 0.005),
         equals(f"{cell}: smallest margin", point.smallest_margin, 1, 0.001),
-        equals(f"{cell}: |δ| / √(d/n)", length / math.sqrt(d / n), 1, 0.03),
+        equals(f"{cell}: |δ| / √(d/n)", length / perturbation_length(d, n), 1, 0.03),
         reports(f"{cell}: η n", length / math.sqrt(n * d) * n),
     ]
     return rows, length
@@ -187,7 +201,7 @@ def robust_network(
     """The explicit network attacked below its radius, and walked out of it at exactly that radius."""
     _assume_dimensions(d, restarts=restarts)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     radii = []
     for dimension in d:
         count = round(math.sqrt(dimension)) if n is None else n
@@ -204,12 +218,12 @@ def robust_network(
             reports(f"d={dimension}, n={count}: R / √d", radius / math.sqrt(dimension)),
         ]
         picture += [
-            _dot(dimension, "robust network, R", radius, "measured"),
-            _dot(dimension, "½√d, the limit", math.sqrt(dimension) / 2, "predicted"),
-            _dot(dimension, "maximum margin, √(d/n)", math.sqrt(dimension / count), "predicted"),
+            measured(dimension, radius, "robust network, R"),
+            predicted(dimension, math.sqrt(dimension) / 2, "½√d, the limit"),
+            predicted(dimension, perturbation_length(dimension, count), "maximum margin, √(d/n)"),
         ]
-    rows.append(at_least("exponent of R in d, at least 1/2", exponent(list(d), radii), 0.5))
-    chart = Chart("Robust networks exist", "d", "length", "network", tuple(picture), log_x=True, log_y=True)
+    rows.append(at_least("exponent of R in d, at least 1/2", exponent(d, radii), 0.5))
+    chart = Chart("Robust networks exist", "d", "length", tuple(picture), log_x=True, log_y=True)
     return Evidence(tuple(rows), chart)
 
 
@@ -232,7 +246,7 @@ def _attack(network: Network, x: Points, y: Labels, radius: float, restarts: int
             goals = x[np.where(y[:, None] != y, x @ x.T, -np.inf).argmax(1)]
             step = radius * (goals - x) / np.linalg.norm(goals - x, axis=1, keepdims=True)
         else:
-            step = sphere(*x.shape, radius, draw)
+            step = sphere(len(x), x.shape[1], radius, draw)
         for _ in range(30):
             broken |= y * network(x + step) <= 0
             active = ((x + step) @ network.w.T + network.b > 0) * network.a
@@ -241,8 +255,3 @@ def _attack(network: Network, x: Points, y: Labels, radius: float, restarts: int
             step = step - 0.2 * radius * slope
             step *= np.minimum(1, radius / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12))
     return int(broken.sum())
-
-
-def _dot(d: int, which: str, length: float, kind: str) -> dict[str, object]:
-    series = "points" if which.startswith("n =") else "network"
-    return {"d": d, "length": float(length), series: which, "kind": kind}

@@ -14,6 +14,7 @@ for which the last step holds at every ε. Example 2's second percentage
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -27,10 +28,13 @@ from radii.theory.result import (
     SIGMAS,
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     at_least,
     equals,
+    measured,
+    predicted,
     proportion_error,
     reports,
     theorem,
@@ -109,8 +113,9 @@ def concentration(
     rows = _cube_rows(x, epsilon, mass)
     rows += _ball_rows(d, ball_epsilon, samples, draw)
     rows += _example_rows(x, samples, draw)
+    marks = _picture(d, x.sum(1, dtype=np.float64) - d / 2, ball_coordinate(samples, d, draw))
     title = f"Mass within distance epsilon of half of the cube or ball, d = {d}"
-    return Evidence(tuple(rows), Chart(title, "epsilon", "mass", "set", tuple(_picture(d))))
+    return Evidence(tuple(rows), Chart(title, "epsilon", "mass", tuple(marks)))
 
 
 def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[Row]:
@@ -120,16 +125,12 @@ def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[Row]
     total = x.sum(1, dtype=np.float64) - d / 2
     edge = _quantile_of_sum(mass, d)
     diagonal = cdf(edge + epsilon * math.sqrt(d), d)
+    within = (total < edge + epsilon * math.sqrt(d)).mean()
     radius = np.linalg.norm(x.astype(np.float64) - 0.5, axis=1)
     around_center = float((radius < np.quantile(radius, mass) + epsilon).mean())
     return [
         equals("cube: axis half-space, measured", (x[:, 0] < mass + epsilon).mean(), axis, _noise(axis, n)),
-        equals(
-            "cube: diagonal half-space, measured",
-            (total < edge + epsilon * math.sqrt(d)).mean(),
-            diagonal,
-            _noise(diagonal, n),
-        ),  # fmt: skip
+        equals("cube: diagonal half-space, measured", within, diagonal, _noise(diagonal, n)),
         at_least("cube: axis half-space over the bound", axis, bound),
         at_least("cube: diagonal half-space over the bound", diagonal, bound),
         at_least("cube: ball around the center over the bound", around_center, bound, _noise(bound, n)),
@@ -150,9 +151,13 @@ def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[Ro
     exact = half_ball_neighborhood(epsilon, d)
     bound = ball_bound(epsilon, 0.5, d)
     sharp, printed = (weak_ball_bound(epsilon, 0.5, d, c) for c in (SHARP_C, PRINTED_C))
-    measured = (ball_coordinate(samples, d, draw) < epsilon).mean()
     return [
-        equals("ball: half-ball, measured", measured, exact, _noise(exact, samples)),
+        equals(
+            "ball: half-ball, measured",
+            (ball_coordinate(samples, d, draw) < epsilon).mean(),
+            exact,
+            _noise(exact, samples),
+        ),
         at_least("ball: half-ball over the bound", exact, bound),
         at_least("ball: bound over the exponential, C = 1/8", bound, sharp),
         at_least("ball: C = 1/8 over C as printed", sharp, printed),
@@ -180,16 +185,19 @@ def _noise(p: float, trials: int) -> float:
     return SIGMAS * proportion_error(p, trials)
 
 
-def _picture(d: int) -> list[dict[str, object]]:
-    curves = {
-        "cube, axis": lambda e: min(1.0, 0.5 + e),
+def _picture(d: int, total: NDArray[np.float64], coordinate: NDArray[np.float64]) -> list[Mark]:
+    """``total`` are the sums of points of the cube less d/2, ``coordinate`` first coordinates in the ball."""
+    curves: dict[str, Callable[[float], float]] = {
         "cube, diagonal": lambda e: cdf(e * math.sqrt(d), d),
+        "cube, axis": lambda e: min(1.0, 0.5 + e),
         "cube, bound": lambda e: cube_bound(e, 0.5),
         "ball, half": lambda e: half_ball_neighborhood(e, d),
         "ball, bound": lambda e: max(0.0, ball_bound(e, 0.5, d)),
     }
-    return [
-        {"epsilon": float(e), "mass": value(float(e)), "set": name, "kind": "predicted"}
-        for name, value in curves.items()
-        for e in np.linspace(0, 0.6, 61)
+    marks = [
+        predicted(float(e), value(float(e)), name) for name, value in curves.items() for e in np.linspace(0, 0.6, 61)
     ]
+    for e in np.linspace(0, 0.6, 13):
+        marks.append(measured(float(e), (total < e * math.sqrt(d)).mean(), "cube, diagonal"))
+        marks.append(measured(float(e), (coordinate < e).mean(), "ball, half"))
+    return marks

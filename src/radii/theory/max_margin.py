@@ -55,18 +55,16 @@ class Network:
 
     def __call__(self, x: Points) -> Vector:
         """f(x): [n, d] -> [n]."""
-        return np.maximum(x @ self.w.T + self.b, 0) @ self.a
+        return np.maximum(self.hidden(x), 0) @ self.a
 
-    def outputs_and_pullback(self, x: Points) -> tuple[Vector, NDArray, NDArray]:
-        """f(x), the hidden layer [n, k] and where it is active."""
-        before = x @ self.w.T + self.b
-        hidden = np.maximum(before, 0)
-        return hidden @ self.a, hidden, before > 0
+    def hidden(self, x: Points) -> Vector:
+        """What the hidden layer sees, ⟨w_l, x⟩ + b_l: [n, k]."""
+        return x @ self.w.T + self.b
 
-    def weighted_gradient(self, x: Points, weights: Vector, hidden: NDArray, active: NDArray) -> Vector:
-        """Σ_i weights_i ∇_θ f(x_i) as one vector."""
-        pull = active * np.outer(weights, self.a)
-        return np.concatenate([(pull.T @ x).ravel(), pull.sum(0), hidden.T @ weights])
+    def weighted_gradient(self, x: Points, weights: Vector, hidden: Vector) -> Vector:
+        """Σ_i weights_i ∇_θ f(x_i) as one vector, given :meth:`hidden` of x."""
+        pull = (hidden > 0) * np.outer(weights, self.a)
+        return np.concatenate([(pull.T @ x).ravel(), pull.sum(0), np.maximum(hidden, 0).T @ weights])
 
 
 def log_loss(network: Network, x: Points, y: Labels) -> tuple[float, Vector]:
@@ -74,11 +72,11 @@ def log_loss(network: Network, x: Points, y: Labels) -> tuple[float, Vector]:
 
     Flow on log L follows the path of flow on L, only faster: the gradients are parallel.
     """
-    outputs, hidden, active = network.outputs_and_pullback(x)
-    exponents = -y * outputs
+    hidden = network.hidden(x)
+    exponents = -y * (np.maximum(hidden, 0) @ network.a)
     total = float(logsumexp(exponents))
-    weights = np.exp(exponents - total) * y
-    return total, -network.weighted_gradient(x, weights, hidden, active)
+    weights = np.exp(exponents - total) * y.astype(np.float64)
+    return total, -network.weighted_gradient(x, weights, hidden)
 
 
 def train(
@@ -124,20 +122,19 @@ def stationarity(network: Network, x: Points, y: Labels, multipliers: Vector, ki
     [0, 1] is a subgradient, and maximum margin networks put points there; the
     slopes that come nearest to θ are found by bounded least squares.
     """
-    before = x @ network.w.T + network.b
-    hidden, active = np.maximum(before, 0), before > 0
-    pull = Network.unflatten(network.weighted_gradient(x, multipliers * y, hidden, active), x.shape[1])
-    rows, bias = pull.w.copy(), pull.b.copy()
+    hidden = network.hidden(x)
+    pull = Network.unflatten(network.weighted_gradient(x, multipliers * y, hidden), x.shape[1])
+    best = np.column_stack([pull.w, pull.b])  # a neuron's weights and bias: [k, d + 1]
+    wanted = np.column_stack([network.w, network.b])
     lifted = np.column_stack([x, np.ones(len(x))])
-    undecided = np.abs(before) <= kink * np.abs(before).max()
-    for unit in np.flatnonzero((undecided & (multipliers > 0)[:, None]).any(0)):
-        at = np.flatnonzero(undecided[:, unit] & (multipliers > 0))
+    undecided = (np.abs(hidden) <= kink * np.abs(hidden).max()) & (multipliers > 0)[:, None]
+    for unit in np.flatnonzero(undecided.any(0)):
+        at = np.flatnonzero(undecided[:, unit])
         columns = (network.a[unit] * multipliers[at] * y[at])[:, None] * lifted[at]
-        fixed = np.append(rows[unit], bias[unit]) - active[at, unit] @ columns
-        slopes = lsq_linear(columns.T, np.append(network.w[unit], network.b[unit]) - fixed, (0, 1)).x
-        rows[unit], bias[unit] = np.split(fixed + slopes @ columns, [-1])[0], (fixed + slopes @ columns)[-1]
-    theta, best = network.flatten(), Network(rows, bias, pull.a).flatten()
-    return float(theta @ best / (np.linalg.norm(theta) * np.linalg.norm(best)))
+        fixed = best[unit] - (hidden[at, unit] > 0) @ columns
+        best[unit] = fixed + lsq_linear(columns.T, wanted[unit] - fixed, (0, 1)).x @ columns
+    theta, reached = network.flatten(), Network(best[:, :-1], best[:, -1], pull.a).flatten()
+    return float(theta @ reached / (np.linalg.norm(theta) * np.linalg.norm(reached)))
 
 
 def kkt_point(network: Network, x: Points, y: Labels, rounds: int = 12, iterations: int = 150) -> KktPoint:
@@ -149,10 +146,10 @@ def kkt_point(network: Network, x: Points, y: Labels, rounds: int = 12, iteratio
 
     def lagrangian(point: Vector) -> tuple[float, Vector]:
         net = Network.unflatten(point, d)
-        outputs, hidden, active = net.outputs_and_pullback(x)
-        force = np.maximum(multipliers + penalty * (1 - y * outputs), 0)
+        hidden = net.hidden(x)
+        force = np.maximum(multipliers + penalty * (1 - y * (np.maximum(hidden, 0) @ net.a)), 0)
         value = point @ point / 2 + (force @ force - multipliers @ multipliers) / (2 * penalty)
-        return float(value), point - net.weighted_gradient(x, force * y, hidden, active)
+        return float(value), point - net.weighted_gradient(x, force * y, hidden)
 
     for _ in range(rounds):
         solved = minimize(lagrangian, theta, jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 20})

@@ -27,11 +27,14 @@ from radii.theory.result import (
     SIGMAS,
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     assume_positive,
     at_least,
     equals,
+    measured,
+    predicted,
     standard_error,
     theorem,
 )
@@ -121,7 +124,7 @@ def _distributions(dimension: int, delta: float, n: int, generator: Generator) -
     rare = np.full(count, 1 / n)
     rare[0] = 1 - (count - 1) / n
     return {
-        "slabs": lambda m, draw: slabs(m, dimension, (1 + 2 * delta) / 2, draw),
+        "slabs": lambda m, draw: slabs(m, dimension, 2 * delta + 0.01 * (1 - 2 * delta), draw),
         "grid, random labels": atoms(dimension, even, generator.integers(0, 2, count)),
         "rare atoms, own labels": atoms(dimension, rare, np.arange(count)),
     }
@@ -151,18 +154,18 @@ def nearest_neighbor_bound(
     atom_count = grid_points(delta, d)
     assume(size >= atom_count, f"The worst case has {atom_count} atoms of mass 1/n, so n must be at least that", size)
     rows: list[Row] = []
-    picture = []
+    picture: list[Mark] = []
     for expansion in EXPANSIONS:
         m = max(atom_count, size * expansion // EXPANSIONS[-1])
         bound = robust_accuracy_bound(m, count)
-        picture.append(_dot(m, "bound", bound, "predicted"))
+        picture.append(predicted(m, bound, "bound"))
         for name in _distributions(d, delta, m, numpy_stream(seed)):
             certified, attacked = _averages(name, d, delta, at, m, training_sets, tests, seed)
             if expansion == EXPANSIONS[-1]:
                 rows += _rows(name, m, atom_count, bound, certified, attacked)
-            picture.append(_dot(m, name, float(certified.mean()), "measured"))
+            picture.append(measured(m, certified.mean(), name))
     title = f"1-NN at radius {at:g}: d = {d}, delta = {delta:g}, |B| = {count}"
-    return Evidence(tuple(rows), Chart(title, "n", "robust accuracy", "distribution", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), Chart(title, "n", "robust accuracy", tuple(picture), log_x=True))
 
 
 def _averages(
@@ -187,7 +190,3 @@ def _rows(name: str, n: int, atom_count: int, bound: float, certified: NDArray, 
     if name == "rare atoms, own labels":
         rows.append(equals(f"{name}, exact", certified.mean(), rare_atoms_robust_accuracy(n, atom_count), error))
     return rows
-
-
-def _dot(n: int, distribution: str, accuracy: float, kind: str) -> dict[str, object]:
-    return {"n": n, "distribution": distribution, "robust accuracy": accuracy, "kind": kind}

@@ -22,7 +22,19 @@ from scipy.spatial import HalfspaceIntersection
 
 from radii.data.synthetic import Points, corners, sphere
 from radii.randomness import numpy_stream
-from radii.theory.result import Chart, Evidence, Row, assume, at_least, at_most, equals, theorem
+from radii.theory.result import (
+    Chart,
+    Evidence,
+    Mark,
+    Row,
+    assume,
+    at_least,
+    at_most,
+    equals,
+    measured,
+    predicted,
+    theorem,
+)
 
 GOLDEN = (1 + math.sqrt(5)) / 2
 
@@ -132,7 +144,9 @@ def _polytopes(largest: int, random_count: int, seed: int) -> dict[str, tuple[in
         shapes[f"cross-polytope, n={n}"] = cross_polytope(n)
     for number in range(random_count):
         n = 3 + number % 2
-        shapes[f"random {number + 1}, n={n}"] = random_polytope(20 << number // 2, n, numpy_stream(seed, "facets", number))
+        shapes[f"random {number + 1}, n={n}"] = random_polytope(
+            20 << number // 2, n, numpy_stream(seed, "facets", number)
+        )
     return {name: (normals.shape[1], len(normals), circumradius(normals)) for name, normals in shapes.items()}
 
 
@@ -146,17 +160,16 @@ def facets(
     assume(2 <= largest <= 8, "Vertices are enumerated, so largest must lie in 2..8", largest)
     assume(0 <= random_polytopes <= 12, "random_polytopes must lie in 0..12", random_polytopes)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     for name, (n, count, distance) in _polytopes(largest, random_polytopes, seed).items():
         rows.append(at_least(f"{name}: facets, D ≤ {distance:.4f}", count, facet_bound(n, distance)))
-        picture.append({"n / 2D²": n / (2 * distance**2), "facets": count, "polytope": f"n = {n}", "kind": "measured"})
+        picture.append(measured(n / (2 * distance**2), count, f"n = {n}"))
     for n in range(2, min(largest, 5) + 1):
         normals = ball_within_two(n)
         rows.append(at_most(f"built with D ≤ 2, n={n}: facets", len(normals), 4**n))
         rows.append(at_most(f"built with D ≤ 2, n={n}: circumradius", circumradius(normals), 2, 1e-8))
     first = next(n for n in itertools.count(1) if facet_bound(n, 2) > 4 * n)
     rows.append(equals("first n at which 4n facets contradict the bound", first, 41, 0))
-    ends = (0.0, max(float(str(dot["n / 2D²"])) for dot in picture))
-    picture += [{"n / 2D²": e, "facets": math.exp(e), "polytope": "bound", "kind": "predicted"} for e in ends]
-    chart = Chart("Facets of symmetric polytopes", "n / 2D²", "facets", "polytope", tuple(picture), log_y=True)
+    picture += [predicted(mark.x, math.exp(float(mark.x)), mark.series) for mark in picture]
+    chart = Chart("Facets of symmetric polytopes over exp(n / 2D²)", "n / 2D²", "facets", tuple(picture), log_y=True)
     return Evidence(tuple(rows), chart)

@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, ParamSpec
 
 from radii.errors import InputError
@@ -47,6 +47,15 @@ class Row:
             "reported": True,
         }[self.relation]
 
+    @property
+    def verdict(self) -> Literal["holds", "fails"]:
+        """:attr:`holds` as a word."""
+        return _word(self.holds)
+
+
+def _word(holds: bool) -> Literal["holds", "fails"]:
+    return "holds" if holds else "fails"
+
 
 def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> Row:
     """``measured = predicted ± tolerance``."""
@@ -69,19 +78,33 @@ def reports(quantity: str, measured: float) -> Row:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A picture as tidy rows and which column goes where; drawing is somebody else's work.
+class Mark:
+    """One point of a picture; ``x`` is a number or a word."""
 
-    Each row has the columns named by ``x``, ``y`` and ``series``, and ``kind``:
-    ``predicted`` rows are joined by a line, ``measured`` rows are dots (or bars
-    where ``x`` holds words).
-    """
+    x: float | str
+    y: float
+    series: str
+    kind: Literal["measured", "predicted"]
+
+
+def measured(x: float | str, y: float, series: str) -> Mark:
+    """A mark that a simulation made."""
+    return Mark(x, float(y), series, "measured")
+
+
+def predicted(x: float | str, y: float, series: str) -> Mark:
+    """A mark that a formula made."""
+    return Mark(x, float(y), series, "predicted")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture as tidy marks and the names of its axes; drawing is somebody else's work."""
 
     title: str
     x: str
     y: str
-    series: str
-    rows: tuple[dict[str, Any], ...]
+    marks: tuple[Mark, ...]
     log_x: bool = False
     log_y: bool = False
 
@@ -113,7 +136,7 @@ class Result:
     @property
     def verdict(self) -> Literal["holds", "fails"]:
         """The last word."""
-        return "holds" if self.holds else "fails"
+        return _word(self.holds)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON data; what is not a finite number is null."""
@@ -137,7 +160,12 @@ class Result:
             },
             "rows": table,
             "verdict": self.verdict,
-            "chart": [{key: _finite(value) for key, value in row.items()} for row in self.chart.rows],
+            "chart": {
+                "title": self.chart.title,
+                "x": self.chart.x,
+                "y": self.chart.y,
+                "marks": [{key: _finite(value) for key, value in asdict(mark).items()} for mark in self.chart.marks],
+            },
         }
 
 

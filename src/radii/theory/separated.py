@@ -13,13 +13,27 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from radii.data.synthetic import Labels, Points, separated_classes
+from radii.models.nearest import DistanceClassifier
 from radii.randomness import numpy_stream
-from radii.theory.result import Chart, Evidence, Row, assume, assume_positive, at_most, equals, theorem
+from radii.theory.result import (
+    Chart,
+    Evidence,
+    Mark,
+    Row,
+    assume,
+    assume_positive,
+    at_most,
+    equals,
+    measured,
+    predicted,
+    theorem,
+)
 from radii.threat import Norm
 
 NORMS: tuple[Norm, ...] = ("l1", "l2", "linf")
@@ -27,9 +41,10 @@ _SCIPY = {"l1": "cityblock", "l2": "euclidean", "linf": "chebyshev"}
 _ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 
 
-def class_distances(x: Points, data: Points, labels: Labels, norm: Norm) -> NDArray[np.float64]:
-    """dist(x, X_i) to every class: [n, classes]."""
-    return np.column_stack([cdist(x, data[labels == c], _SCIPY[norm]).min(1) for c in range(labels.max() + 1)])
+def distance_scores(x: Points, data: Points, labels: Labels, r: float, norm: Norm) -> NDArray[np.float64]:
+    """f(x) = dist(x, X_i)/r for every class: [n, classes], by the classifier one uses on real data."""
+    model = DistanceClassifier(torch.from_numpy(data), torch.from_numpy(labels), r, norm)
+    return -model(torch.from_numpy(x)).numpy()
 
 
 def step(start: Points, towards: Points, share: float, norm: Norm, length: float) -> Points:
@@ -70,31 +85,31 @@ def r_separation(
     assume(r > 0, "r-separation needs r > 0", f"r = {r:g}")
     assume_positive(per_class=per_class, d=d, trials=trials)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     for norm in NORMS:
         draw = numpy_stream(seed, "r-separation", norm)
         data, labels = separated_classes(classes, per_class, d, r, norm, draw)
         rows += _theorem_rows(data, labels, r, norm, trials, draw)
         picture += _astuteness(data, labels, r, norm)
     title = f"Astuteness of argmin dist/r: {classes} classes, d = {d}"
-    return Evidence(tuple(rows), Chart(title, "distance / r", "astuteness", "norm", tuple(picture)))
+    return Evidence(tuple(rows), Chart(title, "distance / r", "astuteness", tuple(picture)))
 
 
 def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: int, draw: Generator) -> list[Row]:
     distance, rivals = nearest_rivals(data, labels, norm)
-    scores = class_distances(data, data, labels, norm) / r
+    scores = distance_scores(data, data, labels, r, norm)
     others = np.where(np.arange(scores.shape[1]) == labels[:, None], np.inf, scores).min(1)
 
     directed = step(data, rivals, 0.999, norm, r)
     wandering = np.concatenate([data + random_steps(data.shape, norm, 0.999 * r, draw) for _ in range(trials)])
     below = np.concatenate([directed, wandering])
     truth = np.tile(labels, 1 + trials)
-    moved = class_distances(below, data, labels, norm) / r
+    moved = distance_scores(below, data, labels, r, norm)
     lipschitz = np.abs(moved - np.tile(scores, (1 + trials, 1))).max() / (0.999 * r)
 
     closest = [distance.argmin()]
     beyond = step(data[closest], rivals[closest], 1.05, norm, r)
-    flipped = class_distances(beyond, data, labels, norm).argmin(1) != labels[closest]
+    flipped = distance_scores(beyond, data, labels, r, norm).argmin(1) != labels[closest]
     return [
         equals(f"{norm}: smallest margin f_j − f_y", (others - scores[np.arange(len(labels)), labels]).min(), 2, 1e-6),
         at_most(f"{norm}: errors of {len(below)} at distance .999 r", int((moved.argmin(1) != truth).sum()), 0),
@@ -103,15 +118,12 @@ def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: in
     ]
 
 
-def _astuteness(data: Points, labels: Labels, r: float, norm: Norm) -> list[dict[str, object]]:
+def _astuteness(data: Points, labels: Labels, r: float, norm: Norm) -> list[Mark]:
     """Share of points still right after walking towards the nearest rival."""
     _, rivals = nearest_rivals(data, labels, norm)
-    picture: list[dict[str, object]] = []
+    picture = [predicted(share, 1.0, norm) for share in (0.8, 0.999)]
     for share in np.linspace(0.8, 1.6, 17):
         moved = step(data, rivals, share, norm, r)
-        astute = (class_distances(moved, data, labels, norm).argmin(1) == labels).mean()
-        picture.append({"distance / r": float(share), "astuteness": float(astute), "norm": norm, "kind": "measured"})
-    predicted = [
-        {"distance / r": share, "astuteness": 1.0, "norm": norm, "kind": "predicted"} for share in (0.8, 0.999)
-    ]
-    return picture + predicted
+        astute = (distance_scores(moved, data, labels, r, norm).argmin(1) == labels).mean()
+        picture.append(measured(float(share), astute, norm))
+    return picture

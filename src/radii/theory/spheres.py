@@ -33,6 +33,7 @@ from radii.theory.result import (
     at_least,
     at_most,
     equals,
+    measured,
     proportion_error,
     reports,
     theorem,
@@ -88,23 +89,22 @@ def concentric_spheres(
     assume(facets <= 100_000, "99% need at most 100000 half-spaces to be simulated: fewer dimensions or a wider gap",
            facets)  # fmt: skip
     share = 1 - (1 - cap_probability(outer, n)) ** facets
-    measured = excluded_share(facets, outer, n, 8, 1000, numpy_stream(seed, "caps"))
+    excluded = excluded_share(facets, outer, n, 8, 1000, numpy_stream(seed, "caps"))
     robust_facets = facets_needed(robust_ratio(outer, epsilon), n)
     rows = [
-        equals(f"outer points beyond {facets} half-spaces", measured, share, SIGMAS * proportion_error(share, 4000)),
+        equals(f"outer points beyond {facets} half-spaces", excluded, share, SIGMAS * proportion_error(share, 4000)),
         at_least("half-spaces for 99%, attacked over plain", robust_facets / facets, 1),
         reports("half-spaces for 99% of the attacked spheres", robust_facets),
     ]
     scores = _train_all(n, outer, epsilon, sorted(widths), steps, tests, seed)
     rows += _width_rows(scores, sorted(widths), tests)
     picture = tuple(
-        {"width": width, "accuracy": value, "training": f"{training}, {which}", "kind": "measured"}
+        measured(width, value, f"{training}, {which}")
         for (training, width), pair in scores.items()
         for which, value in zip(("clean", "robust"), pair, strict=True)
     )
     title = f"Concentric spheres: n = {n}, outer radius {outer:g}, epsilon = {epsilon:g}"
-    return Evidence(tuple(rows), Chart(title, "width", "accuracy", "training", picture, log_x=True))
-
+    return Evidence(tuple(rows), Chart(title, "width", "accuracy", picture, log_x=True))
 
 
 Scores = dict[tuple[str, int], tuple[float, float]]
@@ -142,8 +142,6 @@ def _width_rows(scores: Scores, widths: list[int], tests: int) -> list[Row]:
         rows.append(at_most(f"width {width}: standard, robust ≤ clean", robust, clean))
         rows.append(reports(f"width {width}: adversarial, robust", trained))
     for training in (STANDARD, ADVERSARIAL):
-        rows.append(
-            at_least(f"{training}: robust at width {large} over {small}", scores[training, large][1],
-                     scores[training, small][1], slack)  # fmt: skip
-        )
+        narrow, wide = scores[training, small][1], scores[training, large][1]
+        rows.append(at_least(f"{training}: robust at width {large} over {small}", wide, narrow, slack))
     return rows

@@ -28,10 +28,13 @@ from radii.theory.result import (
     SIGMAS,
     Chart,
     Evidence,
+    Mark,
     Row,
     assume,
     at_least,
     equals,
+    measured,
+    predicted,
     reports,
     standard_error,
     theorem,
@@ -87,7 +90,7 @@ def median_eta(activation: Activation) -> float:
 
 @dataclass(frozen=True)
 class Flips:
-    """Per network: share of inputs flipped at each of LENGTHS, share flipped by some |η| ≤ 20, smallest |η| per input."""
+    """Per network: share of inputs flipped at each of LENGTHS, and by some |η| ≤ 20; smallest |η| per input."""
 
     at_length: NDArray[np.float64]
     ever: NDArray[np.float64]
@@ -162,7 +165,7 @@ def random_networks(
     assume(networks >= 10, "The standard error is over networks, so at least 10", networks)
     assume(inputs >= 1, "inputs must be at least 1", inputs)
     rows: list[Row] = []
-    picture: list[dict[str, object]] = []
+    picture: list[Mark] = []
     cells = [(dd, kk, activation) for activation in activations for dd in d for kk in k]
     with progress.task("cells", len(cells)) as task:
         for dd, kk, activation in cells:
@@ -172,7 +175,7 @@ def random_networks(
                 picture += _picture(activation, flips)  # type: ignore[arg-type]
             task.advance(note=f"{activation} d={dd} k={kk}")
     title = f"One gradient step on random networks, d = {max(d)}, k = {max(k)}"
-    return Evidence(tuple(rows), Chart(title, "length of the step", "flipped", "activation", tuple(picture)))
+    return Evidence(tuple(rows), Chart(title, "length of the step", "flipped", tuple(picture)))
 
 
 def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Row]:
@@ -197,10 +200,7 @@ def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Row]:
     return [*rows, reports(name, eta)]
 
 
-def _picture(activation: Activation, flips: Flips) -> list[dict[str, object]]:
-    def dot(length: float, share: float, kind: str) -> dict[str, object]:
-        return {"length of the step": length, "flipped": share, "activation": activation, "kind": kind}
-
+def _picture(activation: Activation, flips: Flips) -> list[Mark]:
+    curve = [predicted(float(t), flip_probability(float(t), activation), activation) for t in np.linspace(0, 3, 31)]
     shares = flips.at_length.mean(0)
-    measured = [dot(length, float(share), "measured") for length, share in zip(LENGTHS, shares, strict=True)]
-    return measured + [dot(float(t), flip_probability(float(t), activation), "predicted") for t in np.linspace(0, 3, 31)]
+    return curve + [measured(length, share, activation) for length, share in zip(LENGTHS, shares, strict=True)]

@@ -9,11 +9,12 @@ the same machine type, versions and thread count.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -27,17 +28,30 @@ from radii.models.classifier import predict
 from radii.randomness import stream_seed
 from radii.spec import Spec
 from radii.training import checkpoint as checkpoints
+from radii.training.attackable import channels_last
+from radii.training.distributed import Team, team
+from radii.training.events import curves
 from radii.training.objectives.objective import Loss, Moment, Objective
 from radii.training.schedule import Optimizer
 
 
 class Recipe(Spec):
-    """How to train: length, batches, optimizer, augmentation."""
+    """How to train: length, batches, optimizer, augmentation.
+
+    ``steps`` is the length in batches; 0 counts ``epochs`` instead.
+    """
+
+    neutral: ClassVar[dict[str, Any]] = {"steps": 0}
 
     epochs: int = Field(20, ge=1)
     batch_size: int = Field(256, ge=1)
     optimizer: Optimizer = Optimizer()
     augmentation: Augmentation = Augmentation()
+    steps: int = Field(0, ge=0)
+
+    def length(self, batches: int) -> int:
+        """Steps in all, with ``batches`` in one pass over the data."""
+        return self.steps or self.epochs * batches
 
 
 @dataclass(frozen=True)
@@ -67,13 +81,61 @@ class _Tally:
     """Sums over the epoch in progress; part of the checkpoint."""
 
     loss: float = 0.0
-    correct: int = 0
-    seen: int = 0
+    correct: float = 0
+    seen: float = 0
 
-    def add(self, loss: Loss, y: Tensor) -> None:
-        self.loss += float(loss.value.detach()) * len(y)
-        self.correct += int((loss.logits.detach().argmax(1) == y).sum())
-        self.seen += len(y)
+    def add(self, loss: float, correct: float, seen: float) -> None:
+        self.loss += loss
+        self.correct += correct
+        self.seen += seen
+
+
+@dataclass
+class _Course:
+    """A training under way: what a checkpoint holds."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    settings: Optimizer
+    path: Path | None
+    done: int = 0
+    history: list[Epoch] = field(default_factory=list)
+    tally: _Tally = field(default_factory=_Tally)
+    earlier: float = 0.0  # seconds spent before the last kill
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        return self.earlier + time.monotonic() - self.started
+
+    def resume(self) -> None:
+        """Continue from the checkpoint, if there is one."""
+        if self.path is None or not self.path.exists():
+            return
+        tensors, meta = checkpoints.read(self.path)
+        checkpoints.restore(self.model, self.optimizer, tensors)
+        self.done, self.history = meta["done"], [Epoch(**row) for row in meta["history"]]
+        self.tally, self.earlier = _Tally(**meta["tally"]), meta["seconds"]
+
+    def save(self) -> None:
+        """Write the checkpoint, unless the weights are broken: the last good one is worth more."""
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in self.model.parameters()):
+            raise self.diverged(f"the weights are not finite after step {self.done}")
+        if self.path is not None:
+            meta = {
+                "done": self.done,
+                "history": [asdict(epoch) for epoch in self.history],
+                "tally": asdict(self.tally),
+                "seconds": self.seconds,
+            }
+            checkpoints.write(self.path, checkpoints.state_of(self.model, self.optimizer), meta)
+
+    def diverged(self, what: str) -> InputError:
+        """The sentence for a training that has left the numbers."""
+        return InputError(
+            f"Training diverged: {what}. Lower optimizer.lr, now {self.settings.lr:g}, "
+            "or set optimizer.clip_gradient. The last checkpoint is kept."
+        )
 
 
 def train(
@@ -90,89 +152,86 @@ def train(
     """Train ``model`` in place on its own device; continues from ``checkpoint`` if it exists.
 
     A loss that is not a number stops the training with a sentence and leaves
-    the last good checkpoint where it is.
+    the last good checkpoint where it is. Under torchrun each process takes its
+    share of every batch (:mod:`radii.training.distributed`).
     """
-    device = next(model.parameters()).device
+    crew, device = team(), next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
-    settings = recipe.optimizer
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=settings.lr, momentum=0.9, nesterov=True, weight_decay=settings.weight_decay
-    )
-    total = recipe.epochs * len(batches)
-    done, history, tally, earlier = 0, [], _Tally(), 0.0
-    if checkpoint is not None and checkpoint.exists():
-        tensors, meta = checkpoints.read(checkpoint)
-        checkpoints.restore(model, optimizer, tensors)
-        done, history = meta["done"], [Epoch(**row) for row in meta["history"]]
-        tally, earlier = _Tally(**meta["tally"]), meta["seconds"]
-    started = saved = time.monotonic()
-
-    def save() -> None:
-        if checkpoint is not None:
-            meta = {
-                "done": done,
-                "history": [asdict(epoch) for epoch in history],
-                "tally": asdict(tally),
-                "seconds": earlier + time.monotonic() - started,
-            }
-            checkpoints.write(checkpoint, checkpoints.state_of(model, optimizer), meta)
-
-    with progress.task(f"training on {data.name}", total, "steps") as bar, torch.random.fork_rng(devices=[]):
-        bar.advance(done)
-        for x, y in _remaining(batches, recipe.epochs, done):
-            moment = Moment(done, total, seed)
-            torch.manual_seed(stream_seed(seed, "forward", done))  # dropout draws from the global stream
-            loss = _descend(model, objective, optimizer, settings, x.to(device), y.to(device), moment)
-            tally.add(loss, y.to(device))
-            done += 1
-            if done % len(batches) == 0:
-                history.append(_finished_epoch(len(history), tally, model, test))
-                tally = _Tally()
-            bar.advance(1, _note(history, tally))
-            if time.monotonic() - saved >= checkpoint_seconds:
-                save()
+    total = recipe.length(len(batches))
+    course = _Course(model, recipe.optimizer.make(model.parameters()), recipe.optimizer, checkpoint)
+    course.resume()
+    begun, saved = course.done, time.monotonic()
+    with (
+        progress.task(f"training on {data.name}", total, "steps") as bar,
+        torch.random.fork_rng(devices=[]),
+        channels_last(model),
+        curves(crew.leads) as plot,
+    ):
+        step = crew.joined(model, objective)
+        bar.advance(course.done)
+        for x, y in _remaining(batches, total, course.done):
+            moment = Moment(course.done, total, seed, crew.rank, crew.size)
+            x, y = crew.share(x).to(device), crew.share(y).to(device)
+            seen = _descend(step, course, x, y, moment, crew)
+            course.tally.add(*seen)
+            course.done += 1
+            plot.add(course.done, loss=seen[0] / seen[2], accuracy=seen[1] / seen[2])
+            if course.done % len(batches) == 0 or course.done == total:
+                course.history.append(_finished_epoch(course, test if crew.leads else None))
+                course.tally = _Tally()
+                plot.add(course.done, **_curve_points(course.history[-1]))
+            speed = (course.done - begun) * batches.batch_size / (time.monotonic() - course.started)
+            bar.advance(1, _note(course, speed))
+            if crew.leads and time.monotonic() - saved >= checkpoint_seconds:
+                course.save()
                 saved = time.monotonic()
-        save()
-    return History(tuple(history), earlier + time.monotonic() - started)
+        if crew.leads:
+            course.save()
+    return History(tuple(course.history), course.seconds)
 
 
-def _remaining(batches: Batches, epochs: int, done: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _remaining(batches: Batches, total: int, done: int) -> Iterator[tuple[Tensor, Tensor]]:
     first, start = divmod(done, len(batches))
-    for epoch in range(first, epochs):
-        yield from batches.epoch(epoch, start if epoch == first else 0)
+    for epoch in range(first, math.ceil(total / len(batches))):
+        begin = start if epoch == first else 0
+        for number, batch in enumerate(batches.epoch(epoch, begin), epoch * len(batches) + begin):
+            if number == total:
+                return
+            yield batch
 
 
 def _descend(
-    model: nn.Module,
-    objective: Objective,
-    optimizer: torch.optim.Optimizer,
-    settings: Optimizer,
-    x: Tensor,
-    y: Tensor,
-    moment: Moment,
-) -> Loss:
-    model.train()
-    rate, momentum = settings.at(moment.number, moment.total)
-    for group in optimizer.param_groups:
-        group["lr"], group["momentum"] = rate, momentum
-        group["nesterov"] = momentum > 0  # Nesterov without momentum is plain SGD
-    loss = objective.loss(model, x, y, moment)
-    if not bool(torch.isfinite(loss.value)):
-        raise InputError(
-            f"Training diverged: the loss is {float(loss.value.detach())} at step {moment.number} of {moment.total}. "
-            f"Lower optimizer.lr, now {settings.lr:g}, or set optimizer.clip_gradient. The last checkpoint is kept."
-        )
-    optimizer.zero_grad(set_to_none=True)
+    step: nn.Module, course: _Course, x: Tensor, y: Tensor, moment: Moment, crew: Team
+) -> tuple[float, float, float]:
+    """One optimizer step; the sums of loss and correct answers, and how many points there were, over the team."""
+    course.model.train()
+    settings = course.settings
+    settings.set(course.optimizer, moment.number, moment.total)
+    # dropout draws from the global stream; every process from its own
+    torch.manual_seed(stream_seed(moment.seed, "forward", moment.number, *([crew.rank] if crew.rank else [])))
+    loss: Loss = step(x, y, moment)
+    correct = int((loss.logits.detach().argmax(1) == y).sum())
+    summed, correct_, seen = crew.total(float(loss.value.detach()) * len(y), correct, len(y))
+    if not math.isfinite(summed):
+        raise course.diverged(f"the loss is {summed / seen} at step {moment.number} of {moment.total}")
+    course.optimizer.zero_grad(set_to_none=True)
     loss.value.backward()
     if settings.clip_gradient:
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_gradient)
-    optimizer.step()
-    return loss
+        nn.utils.clip_grad_norm_(course.model.parameters(), settings.clip_gradient)
+    course.optimizer.step()
+    return summed, correct_, seen
 
 
-def _finished_epoch(number: int, tally: _Tally, model: nn.Module, test: Dataset | None) -> Epoch:
-    accuracy = None if test is None else accuracy_on(model, test)
-    return Epoch(number, tally.loss / tally.seen, tally.correct / tally.seen, accuracy)
+def _finished_epoch(course: _Course, test: Dataset | None) -> Epoch:
+    tally = course.tally
+    accuracy = None if test is None else accuracy_on(course.model, test)
+    return Epoch(len(course.history), tally.loss / tally.seen, tally.correct / tally.seen, accuracy)
+
+
+def _curve_points(epoch: Epoch) -> dict[str, float]:
+    return {"epoch_loss": epoch.loss, "train_accuracy": epoch.train_accuracy} | (
+        {} if epoch.test_accuracy is None else {"test_accuracy": epoch.test_accuracy}
+    )
 
 
 def accuracy_on(model: nn.Module, data: Dataset) -> float:
@@ -185,8 +244,10 @@ def accuracy_on(model: nn.Module, data: Dataset) -> float:
     return correct / len(data)
 
 
-def _note(history: list[Epoch], tally: _Tally) -> str:
+def _note(course: _Course, speed: float) -> str:
+    tally = course.tally
     if tally.seen:
-        return f"loss {tally.loss / tally.seen:.3f}, accuracy {tally.correct / tally.seen:.1%}"
-    last = history[-1]
-    return f"loss {last.loss:.3f}, accuracy {last.train_accuracy:.1%}"
+        loss, accuracy = tally.loss / tally.seen, tally.correct / tally.seen
+    else:
+        loss, accuracy = course.history[-1].loss, course.history[-1].train_accuracy
+    return f"loss {loss:.3f}, accuracy {accuracy:.1%}, {speed:,.0f} inputs/s"

@@ -1,23 +1,33 @@
-"""SGD under OneCycle: learning rate and momentum as functions of the step, with no state to save."""
+"""The optimizer of a training: learning rate and momentum as functions of the step, with no state to save."""
 
 from __future__ import annotations
 
 import math
-from typing import Self
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from radii.spec import Spec
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
 
 class Optimizer(Spec):
-    """SGD with Nesterov momentum; the rate rises to ``lr`` by a cosine, then falls to almost nothing by another.
+    """SGD with Nesterov momentum, or Adam, under one of three schedules.
 
-    ``lr`` is reached after ``warmup`` of the steps, starting at ``lr/25`` and
-    ending at ``lr/25e4``; momentum runs from 0.95 to 0.85 and back when
-    ``cycle_momentum`` (what torch's OneCycleLR does by default, and so what
-    Prach & Lampert 2025 trained with, although the text says 0.9).
+    ``one-cycle``: the rate rises to ``lr`` by a cosine, then falls to almost
+    nothing by another. ``lr`` is reached after ``warmup`` of the steps, starting
+    at ``lr/25`` and ending at ``lr/25e4``; momentum runs from 0.95 to 0.85 and
+    back when ``cycle_momentum`` (what torch's OneCycleLR does by default, and so
+    what Prach & Lampert 2025 trained with, although the text says 0.9).
+    ``steps``: ``lr``, divided by 10 at each of ``drops`` (shares of the
+    training). ``constant``: ``lr`` throughout.
     """
+
+    neutral: ClassVar[dict[str, Any]] = {"kind": "sgd", "schedule": "one-cycle", "drops": (), "nesterov": True}
 
     lr: float = Field(0.1, gt=0)
     warmup: float = Field(0.3, ge=0, le=1)
@@ -25,15 +35,33 @@ class Optimizer(Spec):
     cycle_momentum: bool = False
     weight_decay: float = Field(0.0, ge=0)
     clip_gradient: float = Field(0.0, ge=0, description="largest gradient norm; 0 for no limit")
+    kind: Literal["sgd", "adam"] = "sgd"
+    schedule: Literal["one-cycle", "steps", "constant"] = "one-cycle"
+    drops: tuple[float, ...] = ()
+    nesterov: bool = True
+
+    @field_validator("drops")
+    @classmethod
+    def _ordered_shares(cls, drops: tuple[float, ...]) -> tuple[float, ...]:
+        if list(drops) != sorted(drops) or not all(0 < drop < 1 for drop in drops):
+            raise ValueError(f"drops must be rising shares of the training between 0 and 1, got {list(drops)} instead")
+        return drops
 
     @model_validator(mode="after")
-    def _one_momentum(self) -> Self:
+    def _no_contradiction(self) -> Self:
         if self.cycle_momentum and self.momentum != 0.9:
             raise ValueError("momentum is not used when cycle_momentum is true; leave it out")
+        if self.cycle_momentum and (self.schedule != "one-cycle" or self.kind != "sgd"):
+            raise ValueError("cycle_momentum belongs to SGD under the one-cycle schedule")
+        if self.drops and self.schedule != "steps":
+            raise ValueError("drops belong to the schedule steps; write optimizer.schedule=steps")
         return self
 
     def at(self, step: int, total: int) -> tuple[float, float]:
         """Learning rate and momentum of ``step`` (0-based) of ``total``."""
+        if self.schedule != "one-cycle":
+            passed = sum(step >= round(drop * total) for drop in self.drops)
+            return self.lr * 0.1**passed, self.momentum
         turn = self.warmup * total - 1
         low, lowest = self.lr / 25, self.lr / 25e4
         if step <= turn:
@@ -43,6 +71,24 @@ class Optimizer(Spec):
             part = (step - turn) / max(total - 1 - turn, 1e-12)
             rate, momentum = _cosine(self.lr, lowest, part), _cosine(0.85, 0.95, part)
         return rate, momentum if self.cycle_momentum else self.momentum
+
+    def make(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The torch optimizer; :meth:`set` gives it the rate of each step."""
+        import torch
+
+        if self.kind == "adam":
+            return torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
+        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+
+    def set(self, optimizer: torch.optim.Optimizer, step: int, total: int) -> float:
+        """Prepare ``optimizer`` for ``step`` of ``total``; returns the learning rate."""
+        rate, momentum = self.at(step, total)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+            if self.kind == "sgd":
+                group["momentum"] = momentum
+                group["nesterov"] = self.nesterov and momentum > 0  # Nesterov without momentum is plain SGD
+        return rate
 
 
 def _cosine(start: float, end: float, part: float) -> float:

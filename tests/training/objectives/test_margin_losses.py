@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
+from radii.models.lipschitz_convnet import LipschitzConvNet
+from radii.training.objectives.gloro import GloRo
 from radii.training.objectives.objective import Moment
 from radii.training.objectives.offset_cross_entropy import OffsetCrossEntropy, offset_cross_entropy
 from radii.training.objectives.self_normalizing import SelfNormalizingCrossEntropy, self_normalizing_cross_entropy
@@ -47,3 +49,18 @@ def test_bad_settings() -> None:
         OffsetCrossEntropy(temperature=0.0)
     with pytest.raises(InputError, match="t must be at least 0"):
         SelfNormalizingCrossEntropy(t=-1.0)
+
+
+def test_gloro_charges_for_the_networks_own_constant() -> None:
+    """A larger radius costs more, and the estimate of the constant passes gradients to every weight."""
+    torch.manual_seed(0)
+    model = LipschitzConvNet((1, 8, 8), 3, width=4, layer="liresnet", depth=1).double()
+    x, y = torch.rand(6, 1, 8, 8, dtype=torch.float64), torch.arange(6) % 3
+    harsh, mild = (GloRo(radius).loss(model, x, y, Moment(0, 1)) for radius in (1.0, 1e-9))
+    assert float(harsh.value.detach()) > float(mild.value.detach())
+    harsh.value.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    with pytest.raises(InputError, match="one MarginHead, got 0"):
+        GloRo().loss(nn.Linear(10, 10).double(), LOGITS, LABELS, Moment(0, 1))
+    with pytest.raises(InputError, match="radius must be positive"):
+        GloRo(0.0)

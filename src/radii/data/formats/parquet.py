@@ -130,6 +130,8 @@ def _labels(files: list[Path], column: str) -> NDArray[Any]:
     for file in files:
         with opened(file) as parquet:
             labels = parquet.read(columns=[column]).column(column).combine_chunks()
+        if pa.types.is_dictionary(labels.type):
+            labels = labels.dictionary_decode()
         if labels.null_count:
             row = int(np.flatnonzero(labels.is_null().to_numpy(zero_copy_only=False))[0])
             raise InputError(f"The label of row {row} in {file} is missing ({labels.null_count} are).")

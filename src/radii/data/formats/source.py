@@ -52,20 +52,25 @@ def identity(path: Path) -> dict[str, Any]:
     return {"path": str(path.resolve()), "files": facts}
 
 
+def format_of(path: Path) -> str | None:
+    """parquet, npz or folder, by names alone; None if nothing there is a dataset."""
+    if path.is_file():
+        return {".parquet": "parquet", ".npz": "npz"}.get(path.suffix.lower())
+    if any(path.rglob("*.parquet")):
+        return "parquet"
+    return "folder" if any(file.suffix.lower() in IMAGES for file in path.rglob("*")) else None
+
+
 def open_source(path: Path) -> Source:
     """Open what stands at ``path``, whatever its format."""
     from radii.data.formats import folder, npz, parquet
 
+    readers = {"parquet": parquet.read, "npz": npz.read, "folder": folder.read}
+    found = format_of(path)
+    if found is not None:
+        return readers[found](path)
     if path.is_dir():
-        if any(path.rglob("*.parquet")):
-            return parquet.read(path)
-        if any(file.suffix.lower() in IMAGES for file in path.rglob("*")):
-            return folder.read(path)
         raise InputError(f"The folder {path} holds neither parquet files nor images; a dataset is {ACCEPTED}.")
-    if path.suffix.lower() == ".parquet":
-        return parquet.read(path)
-    if path.suffix.lower() == ".npz":
-        return npz.read(path)
     raise InputError(f"The file {path} is of no known format; a dataset is {ACCEPTED}.")
 
 

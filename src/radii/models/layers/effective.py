@@ -1,7 +1,8 @@
-"""A layer whose convolution uses a function of its weights, computed once while they stay the same."""
+"""Layers that apply a function of their weights, computed once while the weights stay the same."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -10,17 +11,37 @@ from torch import Tensor, nn
 Plain = TypeVar("Plain", nn.Conv2d, nn.Linear)
 
 
-class EffectiveWeight(nn.Module):
-    """Base of layers that apply ``compute_effective_weight()`` instead of ``weight``.
+class Remembering(nn.Module):
+    """Base of layers that derive a tensor from their parameters and buffers.
 
     Where no gradient to the weights is wanted, the result is kept beside a
-    copy of all parameters and used again only while every parameter equals
+    copy of all parameters and buffers and used again only while each equals
     its copy, value for value. Hence nothing can be stale: ``load_state_dict``,
     a write through ``.data``, ``deepcopy``, ``.double()`` and moving averages
     all lead to a recomputation, and a second backward finds its own graph.
     """
 
-    _kept: tuple[list[Tensor], Tensor] | None = None
+    _kept: tuple[tuple[int, ...], list[Tensor], Tensor] | None = None
+
+    def remembered(self, compute: Callable[[], Tensor], key: tuple[int, ...] = ()) -> Tensor:
+        """``compute()``, or its last result for the same ``key`` if nothing has changed since."""
+        sources = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
+        if torch.is_grad_enabled() and any(source.requires_grad for source in sources):
+            return compute()
+        if self._kept is None or self._kept[0] != key or not _same(sources, self._kept[1]):
+            with torch.no_grad():
+                result = compute()
+            sources = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
+            self._kept = (key, [source.detach().clone() for source in sources], result)
+        return self._kept[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles do not carry what is kept."""
+        return {**self.__dict__, "_kept": None}
+
+
+class EffectiveWeight(Remembering):
+    """Base of layers that apply ``compute_effective_weight()`` instead of ``weight``."""
 
     def compute_effective_weight(self) -> Tensor:
         """The weight that is really applied, differentiable in the parameters."""
@@ -28,14 +49,7 @@ class EffectiveWeight(nn.Module):
 
     def effective_weight(self) -> Tensor:
         """The weight that is really applied; recomputed unless nothing has changed."""
-        sources = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
-        if torch.is_grad_enabled() and any(source.requires_grad for source in sources):
-            return self.compute_effective_weight()
-        if self._kept is None or not _same(sources, self._kept[0]):
-            with torch.no_grad():
-                result = self.compute_effective_weight()
-            self._kept = ([source.detach().clone() for source in sources], result)
-        return self._kept[1]
+        return self.remembered(self.compute_effective_weight)
 
     def filled(self, plain: Plain, bias: Tensor | None) -> Plain:
         """``plain`` with the effective weight of this layer and ``bias``, in its dtype and place."""
@@ -46,10 +60,6 @@ class EffectiveWeight(nn.Module):
             if bias is not None and plain.bias is not None:
                 plain.bias.copy_(bias)
         return plain.eval()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles do not carry the kept weight."""
-        return {**self.__dict__, "_kept": None}
 
 
 def _same(now: list[Tensor], then: list[Tensor]) -> bool:

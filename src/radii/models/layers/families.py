@@ -9,48 +9,57 @@ from torch import nn
 
 from radii.errors import unknown_name
 from radii.models.layers.aol import AOLConv2d, AOLLinear
+from radii.models.layers.cpl import CPLConv2d, CPLLinear
+from radii.models.layers.head import MarginHead
+from radii.models.layers.liresnet import LinearResidualConv2d
+from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
+from radii.models.layers.sll import SLLConv2d, SLLLinear
+from radii.models.layers.soc import SOCConv2d
+
+Size = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Makers of square layers (width to width) and of the last one.
+    """Makers of layers.
 
-    ``conv(channels, kernel_size)`` keeps the image size; ``linear(features)``
-    is square; ``head(features, classes)`` gives logits.
+    ``conv(channels, kernel_size, image_size)`` and ``linear(features)`` keep
+    shapes; ``head(features, classes)`` gives logits.
     """
 
-    conv: Callable[[int, int], nn.Module]
+    conv: Callable[[int, int, Size], nn.Module]
     linear: Callable[[int], nn.Module]
     head: Callable[[int, int], nn.Module]
-
-
-def _aol_conv(channels: int, kernel_size: int) -> nn.Module:
-    return AOLConv2d(channels, channels, kernel_size, padding="same", bias=False)
-
-
-def _aol_linear(features: int) -> nn.Module:
-    return AOLLinear(features, features, bias=False)
 
 
 def _aol_head(features: int, classes: int) -> nn.Module:
     return AOLLinear(features, classes, bias=False, side="output")
 
 
-def _plain_conv(channels: int, kernel_size: int) -> nn.Module:
-    return nn.Conv2d(channels, channels, kernel_size, padding="same", bias=False)
-
-
-def _plain_linear(features: int) -> nn.Module:
-    return nn.Linear(features, features, bias=False)
-
-
-def _plain_head(features: int, classes: int) -> nn.Module:
-    return nn.Linear(features, classes, bias=False)
-
-
 FAMILIES = {
-    "aol": Family(_aol_conv, _aol_linear, _aol_head),
-    "plain": Family(_plain_conv, _plain_linear, _plain_head),
+    "plain": Family(
+        lambda c, k, _: nn.Conv2d(c, c, k, padding="same", bias=False),
+        lambda n: nn.Linear(n, n, bias=False),
+        lambda n, classes: nn.Linear(n, classes, bias=False),
+    ),
+    "aol": Family(
+        lambda c, k, _: AOLConv2d(c, c, k, padding="same", bias=False),
+        lambda n: AOLLinear(n, n, bias=False),
+        _aol_head,
+    ),
+    "cpl": Family(lambda c, k, size: CPLConv2d(c, k, input_size=size), CPLLinear, _aol_head),
+    "sll": Family(lambda c, k, _: SLLConv2d(c, k), SLLLinear, _aol_head),
+    "orthogonal": Family(
+        lambda c, k, _: OrthogonalConv2d(c, c, k, padding=k // 2),
+        lambda n: OrthogonalLinear(n, n),
+        _aol_head,
+    ),
+    "soc": Family(lambda c, k, _: SOCConv2d(c, k), lambda n: OrthogonalLinear(n, n), _aol_head),
+    "liresnet": Family(
+        lambda c, k, size: LinearResidualConv2d(c, k, gain=0.25, input_size=size),
+        lambda n: AOLLinear(n, n),
+        MarginHead,
+    ),
 }
 
 

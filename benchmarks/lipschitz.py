@@ -1,0 +1,149 @@
+"""What a 1-Lipschitz layer costs: training steps over the plain twin, and over the textbook formula.
+
+A step is forward, OffsetCrossEntropy, backward and SGD with Nesterov momentum.
+The plain twin is the same network with unconstrained layers and the same fast
+MaxMin. Subjects are timed in turn in one process; figures are medians of
+ratios of CPU time. Peak memory is that of the tensors one step allocates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+import harness
+from radii.models.folding import fold
+from radii.models.layers.maxmin import MaxMin
+from radii.models.lipschitz_convnet import LipschitzConvNet
+from radii.models.lipschitz_mlp import LipschitzMLP
+from radii.training.objectives.offset_cross_entropy import offset_cross_entropy
+
+IMAGE, BATCH = (3, 32, 32), 256
+
+
+class TextbookConv2d(nn.Conv2d):
+    """AOL as the formula reads: the padded kernel convolved with itself, differentiated by autograd."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in, h, w] -> the same."""
+        turned = self.weight.transpose(0, 1)
+        sums = F.conv2d(turned, turned, padding=self.kernel_size[0] - 1).abs().sum((1, 2, 3))
+        return F.conv2d(x, self.weight * (sums + 1e-6).rsqrt()[None, :, None, None], padding="same")
+
+
+class TextbookMaxMin(nn.Module):
+    """MaxMin by reshaping and stacking."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, c, …] -> the same."""
+        pairs = x.unflatten(1, (-1, 2))
+        return torch.stack((pairs.max(2).values, pairs.min(2).values), 2).flatten(1, 2)
+
+
+def textbook(width: int) -> nn.Module:
+    """The AOL ConvNet written with the two classes above."""
+    model = LipschitzConvNet(IMAGE, 10, width=width, layer="plain")
+    for name, part in list(model.named_children()):
+        if isinstance(part, nn.Conv2d):
+            made = TextbookConv2d(part.in_channels, part.out_channels, part.kernel_size, padding="same", bias=False)
+            nn.init.dirac_(made.weight)
+            setattr(model, name, made)
+        elif isinstance(part, MaxMin):
+            setattr(model, name, TextbookMaxMin())
+    return model
+
+
+def step_of(model: nn.Module, shape: tuple[int, ...], batch: int) -> Callable[[], None]:
+    """One training step on fixed random inputs."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(batch, *shape, generator=generator), torch.arange(batch) % 10
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, nesterov=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        offset_cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def ratios(subjects: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+    """Median CPU time of each subject over that of the first."""
+    found = harness.medians(subjects, rounds)
+    base = found[next(iter(subjects))]
+    return {name: seconds / base for name, seconds in found.items()}
+
+
+def peak_megabytes(run: Callable[[], None]) -> float:
+    """The most memory that tensors held above what was held before the call."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        run()
+    held = most = 0
+    for event in record.profiler.kineto_results.events():  # type: ignore[union-attr]
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most / 2**20
+
+
+def convnets(width: int, rounds: int, *, with_textbook: bool) -> list[harness.Figure]:
+    """AOL and CPL ConvNets over the plain twin."""
+    networks = {layer: LipschitzConvNet(IMAGE, 10, width=width, layer=layer) for layer in ("plain", "aol", "cpl")}
+    subjects = {layer: step_of(network, IMAGE, BATCH) for layer, network in networks.items()}
+    if with_textbook:
+        subjects["textbook"] = step_of(textbook(width), IMAGE, BATCH)
+    found = ratios(subjects, rounds)
+    memory = {name: peak_megabytes(subjects[name]) for name in ("plain", "aol")}
+    figures = [
+        harness.figure(f"AOL ConvNet step over plain, {width} channels", found["aol"], 1.30 if width <= 16 else 1.45),
+        harness.figure(f"CPL ConvNet step over plain, {width} channels", found["cpl"], 2.1),
+        harness.figure(f"AOL ConvNet peak memory over plain, {width} channels", memory["aol"] / memory["plain"], 1.5),
+    ]
+    if with_textbook:
+        speedup = found["aol"] / found["textbook"]
+        figures.append(harness.figure(f"AOL ConvNet step over the textbook formula, {width} channels", speedup, 1 / 3))
+    return figures
+
+
+def mlp(width: int, batch: int, goal: float, rounds: int) -> harness.Figure:
+    """The AOL MLP of depth 8 over the plain one."""
+    shape = (width,)
+    subjects = {layer: step_of(LipschitzMLP(shape, 10, layer=layer), shape, batch) for layer in ("plain", "aol")}
+    return harness.figure(f"AOL MLP 8 x {width} step over plain, batch {batch}", ratios(subjects, rounds)["aol"], goal)
+
+
+def inference(width: int, rounds: int) -> harness.Figure:
+    """A folded AOL network over the plain twin, forward only."""
+    x = torch.rand(BATCH, *IMAGE)
+    networks = {layer: fold(LipschitzConvNet(IMAGE, 10, width=width, layer=layer), IMAGE) for layer in ("plain", "aol")}
+
+    def forward(network: nn.Module) -> Callable[[], None]:
+        def run() -> None:
+            with torch.no_grad():
+                network(x)
+
+        return run
+
+    found = ratios({layer: forward(network) for layer, network in networks.items()}, rounds)
+    return harness.figure(f"AOL ConvNet inference over plain, folded, {width} channels", found["aol"], 1.05)
+
+
+def run(quick: bool) -> list[harness.Figure]:
+    """All figures; quick leaves out 64 channels and the wide MLP."""
+    torch.manual_seed(0)
+    figures = [
+        *convnets(16, 2 if quick else 9, with_textbook=False),
+        mlp(1024, 256, 3.0, 3 if quick else 15),
+        inference(16, 5 if quick else 15),
+    ]
+    if not quick:
+        figures += [*convnets(64, 2, with_textbook=True), mlp(3072, 2048, 2.2, 2)]
+    return figures
+
+
+if __name__ == "__main__":
+    harness.main(run)

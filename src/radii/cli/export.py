@@ -1,0 +1,45 @@
+"""``radii export``: a model for use without this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radii.cli import terminal
+from radii.cli.terminal import Json
+from radii.errors import InputError
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="A run or a bundle.")],
+    out: Annotated[Path, typer.Argument(help="FILE.onnx or FILE.pt2.")],
+    certificate: Annotated[bool, typer.Option(help="Prove the Lipschitz constants and put them in the file.")] = True,
+    trust: Annotated[str | None, typer.Option(help="The import path that a bundle may run.")] = None,
+    json: Json = None,
+) -> None:
+    """Write a model as ONNX or .pt2, its constrained layers folded to plain ones, its certificate inside."""
+    from radii.models.export import export as export_
+    from radii.study.reference import find_model
+
+    found = find_model(model, trusted=trust)
+    if found.architecture is None:
+        raise InputError(f"{model} is exported already; give a run or a bundle.")
+    shape, classes = found.architecture.input_shape, found.architecture.classes
+    with terminal.progress_shown():
+        card = export_(found.model, out, shape, classes, certificate=certificate)
+    rows: list[tuple[str, object]] = [("file", out), ("inputs", "x".join(map(str, shape)))]
+    if certificate:
+        proved = card["certificate"]
+        rows += [
+            ("Lipschitz constant", f"{proved['value']:.6g}"),
+            ("float32 allowance", f"{proved['evaluation_error']:.2g}"),
+        ]
+    terminal.show(json).print(terminal.table(f"exported {found.name}", ("", ""), rows))
+    terminal.write_json({"file": str(out), **card}, json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(export)

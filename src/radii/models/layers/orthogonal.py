@@ -1,0 +1,142 @@
+"""Orthogonal layers: matrices by the Cayley map, convolutions with explicit kernels from projectors.
+
+A matrix: Q = (I - A)(I + A)^{-1} with A = (S - S^T) / 2 is orthogonal, and so are
+its first rows or columns. A convolution: (P, I - P) applied at two neighboring
+pixels is orthogonal for every symmetric projector P; products of such pairs in
+both directions and one orthogonal matrix give kernels of any size
+(BCOP, Li et al. 2019). A stride s multiplies by an orthogonal matrix on
+s x s patches (AOC, Boissin et al. 2025).
+
+Guarantee: orthogonal on circular images (norms are kept where outputs are at
+least as many as inputs), hence 1-Lipschitz with zero padding, a compression of
+it. Cost: solves and products of c x c matrices per step; nothing once folded.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.errors import InputError
+from radii.models.layers.effective import EffectiveWeight
+
+
+def cayley(square: Tensor) -> Tensor:
+    """The orthogonal matrix (I - A)(I + A)^{-1} of the skew part A of ``square`` [n, n]."""
+    skew = (square - square.mT) / 2
+    identity = torch.eye(square.shape[-1], dtype=square.dtype, device=square.device)
+    return torch.linalg.solve(identity + skew, identity - skew)  # the two factors commute
+
+
+def projector(square: Tensor) -> Tensor:
+    """The projector onto the first half of the columns of the Cayley matrix of ``square``."""
+    half = cayley(square)[..., : square.shape[-1] // 2]
+    return half @ half.mT
+
+
+def convolved(first: Tensor, second: Tensor) -> Tensor:
+    """The kernel of applying ``second`` [b, a, …] after ``first`` [a, c, …]: [b, c, …], sizes add minus one."""
+    height, width = second.shape[2] - 1, second.shape[3] - 1
+    turned = second.flip(2, 3)
+    return F.conv2d(first.transpose(0, 1), turned, padding=(height, width)).transpose(0, 1)
+
+
+def pair(projection: Tensor, axis: int) -> Tensor:
+    """The 1 x 2 or 2 x 1 orthogonal kernel (P, I - P)."""
+    identity = torch.eye(len(projection), dtype=projection.dtype, device=projection.device)
+    return torch.stack((projection, identity - projection), 2).unsqueeze(2 + (axis == 1))
+
+
+class OrthogonalConv2d(EffectiveWeight):
+    """A convolution with an explicit orthogonal kernel; arguments in the order of ``nn.Conv2d``.
+
+    ``kernel_size - stride`` pairs of projectors in each direction, then an
+    orthogonal matrix from ``in * stride^2`` to ``out`` channels on patches.
+    Needs kernel_size >= stride. ``padding`` is zeros on each side, or
+    circular with ``padding_mode``.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+    ) -> None:
+        super().__init__()
+        if kernel_size < stride:
+            raise InputError(f"kernel_size must be at least the stride, got {kernel_size} and {stride} instead.")
+        if padding_mode not in ("zeros", "circular") or (padding_mode == "circular" and 2 * padding > kernel_size - 1):
+            raise InputError("padding must be zeros, or circular without repeating outputs.")
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
+        self.stride, self.padding, self.padding_mode = stride, padding, padding_mode
+        widest = max(in_channels * stride**2, out_channels)
+        self.matrix = nn.Parameter(torch.empty(widest, widest))
+        self.projectors = nn.Parameter(torch.empty(2 * (kernel_size - stride), in_channels, in_channels))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Small skew matrices for the last factor, so that it starts near the identity; random projectors."""
+        nn.init.normal_(self.matrix, std=0.1 / len(self.matrix) ** 0.5)
+        nn.init.normal_(self.projectors)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def compute_effective_weight(self) -> Tensor:
+        """The kernel [out, in, k, k]."""
+        patch = cayley(self.matrix)[: self.out_channels, : self.in_channels * self.stride**2]
+        kernel = patch.view(self.out_channels, self.in_channels, self.stride, self.stride)
+        for number, projection in enumerate(projector(self.projectors) if len(self.projectors) else ()):
+            kernel = convolved(pair(projection, number % 2), kernel)
+        return kernel
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in, h, w] -> [n, out, h', w']."""
+        padding = self.padding
+        if self.padding_mode == "circular":
+            x, padding = F.pad(x, [padding] * 4, mode="circular"), 0
+        return F.conv2d(x, self.effective_weight(), self.bias, self.stride, padding)
+
+    def folded(self) -> nn.Conv2d:
+        """The plain convolution with the same outputs."""
+        plain = nn.utils.skip_init(
+            nn.Conv2d,
+            self.in_channels,
+            self.out_channels,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            bias=self.bias is not None,
+            padding_mode=self.padding_mode,
+        )
+        return self.filled(plain, self.bias)
+
+
+class OrthogonalLinear(EffectiveWeight):
+    """The first rows and columns of a Cayley matrix; arguments of ``nn.Linear``. Orthogonal."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        widest = max(in_features, out_features)
+        self.matrix = nn.Parameter(torch.empty(widest, widest))
+        self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
+        nn.init.normal_(self.matrix, std=0.1 / widest**0.5)
+
+    def compute_effective_weight(self) -> Tensor:
+        """The matrix [out, in]."""
+        return cayley(self.matrix)[: self.out_features, : self.in_features]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in] -> [n, out]."""
+        return F.linear(x, self.effective_weight(), self.bias)
+
+    def folded(self) -> nn.Linear:
+        """The plain linear layer with the same outputs."""
+        plain = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, self.bias is not None)
+        return self.filled(plain, self.bias)

@@ -1,0 +1,105 @@
+"""Several processes train one network: torch's own data parallelism, started by torchrun.
+
+::
+
+    torchrun --nproc-per-node 2 --no-python radii train mnist --method adversarial
+
+Each process holds an equal share of every batch; inner attacks run on the
+share, gradients are averaged. Without batch norm and dropout the result is
+that of one process with the same batch, up to the rounding of sums.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributed import all_reduce, broadcast, destroy_process_group, init_process_group, is_initialized
+from torch.nn.parallel import DistributedDataParallel
+
+from radii.errors import InputError
+from radii.training.objectives.objective import Loss, Moment, Objective
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together; alone, every operation is the identity."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and talks."""
+        return self.rank == 0
+
+    def share(self, rows: Tensor) -> Tensor:
+        """This process's part of a batch."""
+        if len(rows) % self.size:
+            raise InputError(
+                f"A batch of {len(rows)} cannot be shared equally by {self.size} processes; "
+                f"make batch_size a multiple of {self.size}."
+            )
+        part = len(rows) // self.size
+        return rows[self.rank * part : (self.rank + 1) * part]
+
+    def total(self, *values: float) -> list[float]:
+        """The sum of each value over all processes."""
+        if self.size == 1:
+            return list(values)
+        sums = torch.tensor(values, dtype=torch.float64)
+        all_reduce(sums)
+        return sums.tolist()
+
+    def agreed(self, choice: bool) -> bool:
+        """What the leading process chose."""
+        if self.size == 1:
+            return choice
+        said = torch.tensor([int(choice)])
+        broadcast(said, 0)
+        return bool(said.item())
+
+    def joined(self, model: nn.Module, objective: Objective) -> nn.Module:
+        """A module (x, y, moment) -> Loss whose gradients are averaged over the team."""
+        step = LossStep(model, objective)
+        # every process keeps its own batch-norm statistics; the leading one's are saved
+        return step if self.size == 1 else DistributedDataParallel(step, broadcast_buffers=False)
+
+
+class LossStep(nn.Module):
+    """The whole loss of a batch as one forward pass, so that one backward pass synchronizes it.
+
+    The objective sees the bare network: its inner attacks stay in this process.
+    """
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+        """The loss of this process's share."""
+        return self.objective.loss(self.model, x, y, moment)
+
+
+def team() -> Team:
+    """The team of this process: of torchrun, if it has been joined, else the process alone."""
+    if not is_initialized():
+        return Team()
+    return Team(torch.distributed.get_rank(), torch.distributed.get_world_size())
+
+
+@contextmanager
+def teamwork() -> Iterator[Team]:
+    """Join the processes that torchrun started (none, without it); gloo, since models live on the CPU here."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or is_initialized():
+        yield team()
+        return
+    init_process_group("gloo")
+    try:
+        yield team()
+    finally:
+        destroy_process_group()

@@ -1,0 +1,75 @@
+"""The inner maximization of robust training: a few projected ascent steps on a frozen network.
+
+The steps are :func:`radii.attacks.step.ascend`, the ones that attacks take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from radii.attacks.step import ascend
+from radii.errors import InputError, unknown_name
+from radii.threat import Ball
+from radii.training.attackable import Mode, attackable
+from radii.training.objectives.objective import Moment
+
+Start = Literal["uniform", "normal"]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """max over the ball of a loss of the logits, by ``steps`` ascent steps of ``step`` times the radius.
+
+    ``start``: uniform in the ball (Madry et al. 2018) or x + 0.001 N(0, I)
+    (Zhang et al. 2019). ``warmup``: the share of the training over which the
+    radius grows from 0 to its full size. ``mode``: of the network meanwhile.
+    """
+
+    ball: Ball
+    steps: int = 10
+    step: float = 0.2
+    start: Start = "uniform"
+    warmup: float = 0.0
+    mode: Mode = "eval"
+
+    def __post_init__(self) -> None:
+        if self.ball.norm == "l1":
+            raise InputError("Training attacks exist for l2 and linf balls, got an l1 ball.")
+        if self.steps < 1 or not self.step > 0:
+            raise InputError(f"steps and step must be positive, got {self.steps} and {self.step} instead.")
+        if not 0 <= self.warmup <= 1:
+            raise InputError(f"warmup is a share of the training in [0, 1], got {self.warmup} instead.")
+        if self.mode not in ("eval", "train"):
+            raise unknown_name("mode of the inner attack", self.mode, ["eval", "train"])
+
+    def ball_at(self, moment: Moment) -> Ball:
+        """The ball, grown as far as the warm-up is."""
+        grown = 1.0 if not self.warmup else min(1.0, (moment.number + 1) / (self.warmup * moment.total))
+        return self.ball.with_radius(self.ball.radius * grown)
+
+    def begin(self, x: Tensor, moment: Moment) -> Tensor:
+        """Where the search begins."""
+        ball = self.ball_at(moment)
+        if moment.number == 0 and ball.box is not None and not bool(((x >= ball.box[0]) & (x <= ball.box[1])).all()):
+            raise InputError(
+                f"Inputs leave the box [{ball.box[0]:g}, {ball.box[1]:g}] of the threat model {self.ball}. "
+                f"If they may, write {self.ball},nobox."
+            )
+        if self.start == "normal":
+            return ball.project(x + 0.001 * moment.normal("start", x), x)
+        return ball.project(x + moment.offset("start", x, ball), x)
+
+    def maximize(self, model: nn.Module, x: Tensor, moment: Moment, loss: Callable[[Tensor], Tensor]) -> Tensor:
+        """Inputs [n, …] in the ball where ``loss`` of the logits [n, classes], summed over rows, is high."""
+        ball, point = self.ball_at(moment), self.begin(x, moment)
+        with attackable(model, self.mode) as net:
+            for _ in range(self.steps):
+                point = point.detach().requires_grad_()
+                (gradient,) = torch.autograd.grad(loss(net(point)), point)
+                point = ascend(point.detach(), gradient, x, ball, self.step * ball.radius)
+        return point

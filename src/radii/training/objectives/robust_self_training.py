@@ -1,0 +1,81 @@
+"""Robust self-training: clean plus adversarial cross-entropy, on unlabeled inputs too if there are any."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.data.batches import as_float
+from radii.data.sources import load
+from radii.errors import InputError
+from radii.models.bundle import load_bundle
+from radii.models.classifier import predict
+from radii.threat import Ball
+from radii.training.attackable import Mode
+from radii.training.inner import Inner
+from radii.training.objectives.objective import Loss, Moment
+from radii.training.objectives.trades import both
+
+
+class RobustSelfTraining:
+    """loss = mean CE(f(x), y) + weight * max over x' in the ball of CE(f(x'), y).
+
+    This is all that the slides and the public code of Yang et al. 2020 call RST
+    (weight 1/2, 1 and 2 there). The method of that name (Carmon et al. 2019;
+    Uesato et al. 2019) adds unlabeled inputs: name a dataset in ``unlabeled``
+    (its labels are not read) and in ``teacher`` the folder of a naturally
+    trained run, whose predictions become their labels; every batch then gets
+    ``ratio`` times as many of them as it has labeled points.
+    """
+
+    def __init__(
+        self,
+        threat: str = "linf:0.3",
+        weight: float = 1.0,
+        steps: int = 10,
+        step: float = 0.2,
+        warmup: float = 0.0,
+        inner: Mode = "eval",
+        unlabeled: str = "",
+        teacher: str = "",
+        ratio: float = 1.0,
+    ) -> None:
+        if bool(unlabeled) != bool(teacher):
+            raise InputError("Robust self-training needs both unlabeled (a dataset) and teacher (a run), or neither.")
+        if not weight >= 0 or not ratio > 0:
+            raise InputError(f"weight must be at least 0 and ratio positive, got {weight} and {ratio} instead.")
+        self.weight, self.ratio, self.unlabeled, self.teacher = weight, ratio, unlabeled, teacher
+        self.inner = Inner(Ball.parse(threat), steps, step, "uniform", warmup, inner)
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+        """Both terms of one batch; the logits are those of its labeled points."""
+        labeled = len(x)
+        if self.unlabeled:
+            more, guesses = self._drawn(x, moment)
+            x, y = torch.cat([x, more]), torch.cat([y, guesses])
+        worst = self.inner.maximize(model, x, moment, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
+        clean, moved = both(model, x, worst)
+        return Loss(F.cross_entropy(clean, y) + self.weight * F.cross_entropy(moved, y), clean[:labeled])
+
+    def _drawn(self, x: Tensor, moment: Moment) -> tuple[Tensor, Tensor]:
+        inputs, guesses = self.pseudo_labeled
+        if inputs.shape[1:] != x.shape[1:]:
+            raise InputError(
+                f"Unlabeled inputs must have the shape {tuple(x.shape[1:])} of the labeled ones, "
+                f"got {tuple(inputs.shape[1:])} instead."
+            )
+        count = max(1, round(self.ratio * len(x)))
+        rows = torch.randint(len(inputs), (moment.world, count), generator=moment.generator("unlabeled"))[moment.rank]
+        return as_float(inputs[rows]).to(x.device), guesses[rows].to(x.device)
+
+    @cached_property
+    def pseudo_labeled(self) -> tuple[Tensor, Tensor]:
+        """The unlabeled inputs and the teacher's predictions for them."""
+        data = load(self.unlabeled).train
+        teacher, _ = load_bundle(Path(self.teacher))
+        parts = [predict(teacher, data.tensors(slice(i, i + 1000))[0]) for i in range(0, len(data), 1000)]
+        return torch.from_numpy(data.x.copy()), torch.cat(parts)

@@ -1,0 +1,63 @@
+"""TRADES (Zhang et al. 2019): accuracy on clean inputs plus the same output all over the ball."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.threat import Ball
+from radii.training.attackable import Mode, attackable, couples_rows, same_in_both_modes
+from radii.training.inner import Inner
+from radii.training.objectives.objective import Loss, Moment
+
+
+class Trades:
+    """loss = mean CE(f(x), y) + beta * max over x' in the ball of KL(softmax f(x) || softmax f(x')).
+
+    Zhang et al. 2019, Eq. 5, with beta 1, 3 and 6 in Yang et al. 2020; the
+    search starts at x + 0.001 N(0, I) and the network is in eval mode
+    meanwhile. Gradients flow through both arguments of KL. The clean output
+    that the search departs from is computed once; where train and eval mode
+    are one function it is the training pass itself.
+    """
+
+    def __init__(
+        self,
+        threat: str = "linf:0.3",
+        beta: float = 6.0,
+        steps: int = 10,
+        step: float = 0.2,
+        warmup: float = 0.0,
+        inner: Mode = "eval",
+    ) -> None:
+        self.beta = beta
+        self.inner = Inner(Ball.parse(threat), steps, step, "normal", warmup, inner)
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+        """Both terms of one batch."""
+        if same_in_both_modes(model):
+            clean = model(x)
+            moved = model(self._search(model, x, moment, clean.detach()))
+        else:
+            with torch.no_grad(), attackable(model, self.inner.mode) as net:
+                center = net(x)
+            worst = self._search(model, x, moment, center)
+            clean, moved = both(model, x, worst)
+        return Loss(F.cross_entropy(clean, y) + self.beta * divergence(clean, moved) / len(x), clean)
+
+    def _search(self, model: nn.Module, x: Tensor, moment: Moment, center: Tensor) -> Tensor:
+        return self.inner.maximize(model, x, moment, lambda logits: divergence(center, logits))
+
+
+def divergence(logits: Tensor, moved: Tensor) -> Tensor:
+    """KL(softmax(logits) || softmax(moved)), summed over rows: [n, classes] twice -> scalar."""
+    return F.kl_div(F.log_softmax(moved, 1), F.log_softmax(logits, 1), reduction="sum", log_target=True)
+
+
+def both(model: nn.Module, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits of clean and moved inputs: one pass over both, unless rows of a batch act on one another."""
+    if couples_rows(model):
+        return model(x), model(moved)
+    clean, far = model(torch.cat([x, moved])).chunk(2)
+    return clean, far

@@ -1,0 +1,70 @@
+"""``radii certify`` and ``radii export`` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from radii.models.bundle import Architecture, save_bundle
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """An untrained 1-Lipschitz network for digits, saved."""
+    torch.manual_seed(0)
+    architecture = Architecture(
+        name="lipschitz-convnet",
+        arguments={"width": 4, "depth": 1},
+        input_shape=(1, 8, 8),
+        classes=tuple("0123456789"),
+        mean=(0.3,),
+    )
+    model = architecture.build()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+    save_bundle(tmp_path / "model", model, architecture)
+    return tmp_path / "model"
+
+
+def test_certify_prints_and_writes(radii: Callable, bundle: Path, tmp_path: Path) -> None:
+    target = tmp_path / "found.json"
+    plot = tmp_path / "curve.svg"
+    outcome = radii(
+        "certify", bundle, "digits", "--points", 50, "--radius", "0.01", "--radius", "36/255",
+        "--layers", "--json", target, "--plot", plot,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "Lipschitz constant proved" in outcome.out
+    found = json.loads(target.read_text())
+    assert found["points"] == 50
+    assert found["kind"] == "deterministic"
+    assert found["lipschitz"]["value"] <= 1.00001
+    accuracies = [found["accuracy"], *[row["accuracy"] for row in found["certified"]]]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert all(row["accuracy"] >= row["by_sqrt2"] for row in found["certified"])
+    assert plot.read_text().lstrip().startswith("<svg")
+
+
+def test_the_cheaper_bound(radii: Callable, bundle: Path) -> None:
+    outcome = radii("certify", bundle, "digits", "--points", 10, "--no-proof", "--json", "-")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["lipschitz"]["proved"] is False
+
+
+def test_mistakes_are_sentences(radii: Callable, bundle: Path, tmp_path: Path) -> None:
+    assert radii("certify", bundle, "digits", "--radius", "one").code == 2
+    assert radii("certify", tmp_path / "nothing", "digits").code == 2
+    outcome = radii("export", bundle, tmp_path / "model.zip")
+    assert outcome.code == 2
+    assert ".onnx or .pt2" in outcome.err
+    exported = radii("export", bundle, tmp_path / "model.pt2")
+    assert exported.code == 0, exported.err
+    assert (tmp_path / "model.pt2").is_file()
+    again = radii("export", tmp_path / "model.pt2", tmp_path / "again.pt2")
+    assert again.code == 2
+    assert "exported already" in again.err

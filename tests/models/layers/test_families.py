@@ -1,0 +1,229 @@
+"""Every family of layers: its constant is what it states, it folds exactly, and it has no hidden state."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from radii.certify.margin import certify
+from radii.errors import InputError
+from radii.models.bounds import lipschitz_bound
+from radii.models.folding import fold
+from radii.models.layers.cpl import CPLConv2d, CPLLinear
+from radii.models.layers.families import FAMILIES
+from radii.models.layers.head import MarginHead, NormalizedLinear
+from radii.models.layers.liresnet import LinearResidualConv2d
+from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
+from radii.models.layers.sll import SLLConv2d, SLLLinear
+from radii.models.layers.soc import SOCConv2d
+from radii.models.lipschitz_convnet import LipschitzConvNet
+
+LAYERS = {
+    "cpl": (lambda: CPLConv2d(3, 3), (3, 5, 4)),
+    "cpl-wide": (lambda: CPLConv2d(3, 3, hidden_channels=5), (3, 5, 4)),
+    "cpl-linear": (lambda: CPLLinear(6, 4), (6,)),
+    "sll": (lambda: SLLConv2d(3, 3), (3, 5, 4)),
+    "sll-linear": (lambda: SLLLinear(6, 9), (6,)),
+    "orthogonal": (lambda: OrthogonalConv2d(4, 4, 3, padding=1), (4, 5, 4)),
+    "orthogonal-strided": (lambda: OrthogonalConv2d(4, 8, 3, 2, 1), (4, 6, 4)),
+    "orthogonal-linear": (lambda: OrthogonalLinear(6, 4), (6,)),
+    "soc": (lambda: SOCConv2d(3, 3), (3, 5, 4)),
+}
+
+
+def randomized(layer: nn.Module, shape: tuple[int, ...], seed: int = 0) -> nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    layer(torch.rand(2, *shape, generator=generator))  # a training forward, as layers with a warm start get
+    return layer
+
+
+def steepest(layer: nn.Module, shape: tuple[int, ...]) -> float:
+    """The largest norm of the derivative at some points."""
+    generator = torch.Generator().manual_seed(1)
+    largest = 0.0
+    for scale in (0.1, 1.0, 10.0):
+        x = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+        jacobian = torch.autograd.functional.jacobian(lambda flat: layer(flat.view(1, *shape)).flatten(), x.flatten())
+        largest = max(largest, float(torch.linalg.matrix_norm(jacobian, 2)))
+    return largest
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_are_one_lipschitz_in_eval_mode(name: str) -> None:
+    make, shape = LAYERS[name]
+    layer = randomized(make(), shape).double().eval()
+    assert steepest(layer, shape) <= 1 + 3e-6
+    bound = lipschitz_bound(nn.Sequential(layer, nn.Flatten()), shape)
+    assert bound.is_proved
+    assert steepest(layer, shape) <= bound.value <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_folding_gives_the_same_outputs(name: str) -> None:
+    make, shape = LAYERS[name]
+    layer = randomized(make(), shape).eval()
+    x = torch.rand(4, *shape)
+    torch.testing.assert_close(fold(layer, shape)(x), layer(x), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_nothing_is_hidden(name: str) -> None:
+    """Loading, copying, casting, saving, moving averages, second backwards, other sizes: all give right answers."""
+    make, shape = LAYERS[name]
+    layer, other = randomized(make(), shape).eval(), randomized(make(), shape, seed=7).eval()
+    x = torch.rand(3, *shape)
+    with torch.no_grad():
+        before, fresh = layer(x), other(x)
+        assert not torch.allclose(before, fresh)
+        clone = copy.deepcopy(layer)
+        layer.load_state_dict(other.state_dict())
+        torch.testing.assert_close(layer(x), fresh)
+        torch.testing.assert_close(clone(x), before)
+        average = copy.deepcopy(clone)
+        for slow, fast in zip(
+            [*average.parameters(), *average.buffers()], [*other.parameters(), *other.buffers()], strict=True
+        ):
+            slow.lerp_(fast, 1.0)
+        torch.testing.assert_close(average(x), fresh)
+        torch.testing.assert_close(copy.deepcopy(clone).double()(x.double()).float(), before, rtol=1e-4, atol=1e-5)
+        file = io.BytesIO()
+        torch.save(other, file)
+        file.seek(0)
+        torch.testing.assert_close(torch.load(file, weights_only=False)(x), fresh)
+    for _ in range(2):
+        leaf = x.clone().requires_grad_()
+        other(leaf).square().sum().backward()
+        assert leaf.grad is not None
+    if len(shape) == 3:  # a larger image than was ever seen; a peer's layer is 3.8-Lipschitz there
+        larger = (shape[0], shape[1] + 2, shape[2] + 4)
+        assert steepest(copy.deepcopy(clone).double(), larger) <= 1 + 3e-6
+
+
+def operator_matrix(layer: nn.Module, shape: tuple[int, ...]) -> Tensor:
+    size = torch.Size(shape).numel()
+    basis = torch.eye(size, dtype=torch.float64).view(size, *shape)
+    with torch.no_grad():
+        return (layer(basis) - layer(torch.zeros_like(basis))).flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (OrthogonalConv2d(4, 4, 3, padding=1, padding_mode="circular"), (4, 5, 6)),
+        (OrthogonalConv2d(3, 12, 2, 2), (3, 4, 6)),
+        (OrthogonalConv2d(2, 8, 4, 2, 1, padding_mode="circular"), (2, 6, 4)),
+        (OrthogonalLinear(5, 5), (5,)),
+        (SOCConv2d(3, 3, terms=12), (3, 4, 5)),
+    ],
+    ids=["bcop", "patches", "strided", "cayley", "soc"],
+)
+def test_orthogonal_layers_keep_all_norms(layer: nn.Module, shape: tuple[int, ...]) -> None:
+    """All singular values are 1; in a peer one layer's are all 0.707."""
+    values = torch.linalg.svdvals(operator_matrix(randomized(layer, shape).double().eval(), shape))
+    torch.testing.assert_close(values, torch.ones_like(values), rtol=0, atol=1e-8)
+
+
+def test_sll_with_the_papers_q() -> None:
+    """Weights q in T_i = sum_j |W W^T|_ij q_j / q_i are rows of W rescaled, as the module says."""
+    generator = torch.Generator().manual_seed(0)
+    weight, q = torch.randn(5, 4, generator=generator).double(), torch.rand(5, generator=generator).double() + 0.1
+    x = torch.randn(7, 4, generator=generator).double()
+    T = ((weight @ weight.T).abs() * q[None, :] / q[:, None]).sum(1)
+    paper = x - 2 * (torch.relu(x @ weight.T) / T) @ weight
+    layer = SLLLinear(4, 5, bias=False).double()
+    with torch.no_grad():
+        layer.weight.copy_(q[:, None] * weight)
+    torch.testing.assert_close(layer(x), paper, rtol=1e-4, atol=1e-4)  # up to the guard 1e-6
+
+
+def test_cpl_by_its_formula() -> None:
+    layer = randomized(CPLLinear(4, 4), (4,)).double().eval()
+    x = torch.randn(6, 4, dtype=torch.float64)
+    sigma = torch.linalg.matrix_norm(layer.weight, 2) * (1 + 1e-5)
+    expected = x - 2 / sigma**2 * torch.relu(x @ layer.weight.T + layer.bias) @ layer.weight
+    torch.testing.assert_close(layer(x), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_the_warm_norm_follows_training() -> None:
+    layer = CPLConv2d(4, 3, input_size=(6, 6))
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.05)
+    x = torch.rand(8, 4, 6, 6)
+    for _ in range(60):
+        optimizer.zero_grad()
+        layer(x).square().mean().backward()
+        optimizer.step()
+    warm = layer.norm((4, 6, 6)).item()
+    settled = layer.eval().norm((4, 6, 6)).item()
+    assert 0.99 * settled <= warm <= settled * (1 + 1e-5)
+
+
+def test_the_linear_residual_block_is_bounded_and_estimated() -> None:
+    layer = randomized(LinearResidualConv2d(3, 3, gain=0.3, input_size=(5, 4)), (3, 5, 4))
+    estimate = float(layer.eval().lipschitz_estimate())
+    matrix = operator_matrix(copy.deepcopy(layer).double(), (3, 5, 4))
+    truth = float(torch.linalg.matrix_norm(matrix, 2))
+    assert truth * (1 - 1e-4) <= estimate <= truth * (1 + 1e-6)
+    assert lipschitz_bound(nn.Sequential(layer, nn.Flatten()), (3, 5, 4)).value >= truth * (1 - 1e-9)
+
+
+def test_the_bottom_logit_wins_exactly_where_nothing_is_certified() -> None:
+    head = MarginHead(6, 4).double()
+    x = torch.rand(300, 6, dtype=torch.float64)
+    found = certify(nn.Sequential(head), x)
+    radius = float(found.radius.sort().values[149:151].mean())
+    extended = head.with_bottom(head(x), 1.0, radius)
+    assert extended.shape == (300, 5)
+    torch.testing.assert_close(extended[:, :4], head(x))
+    assert bool(((extended.argmax(1) == 4) == (found.radius < radius)).all())
+
+
+def test_last_layer_normalization() -> None:
+    head = NormalizedLinear(6, 4).double()
+    torch.testing.assert_close(head.effective_weight().norm(dim=1), torch.ones(4).double())
+    x = torch.rand(20, 6).double()
+    wide = certify(nn.Sequential(head), x, form="sqrt2").radius
+    assert bool((certify(nn.Sequential(head), x).radius >= wide).all())
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "plain"])
+def test_networks_of_every_family_train_and_certify(name: str) -> None:
+    torch.manual_seed(0)
+    model = LipschitzConvNet((1, 8, 8), 3, width=4, layer=name, depth=1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    x, y = torch.rand(30, 1, 8, 8), torch.arange(30) % 3
+    x[torch.arange(30), 0, y * 2] += 2.0
+    losses = []
+    for _ in range(15):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(8 * model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    assert losses[-1] < losses[0]
+    model.eval()
+    bound = lipschitz_bound(model, (1, 8, 8))
+    if name != "liresnet":
+        assert bound.value <= 1 + 1e-4
+    found = certify(model, x, bound)
+    assert float(found.radius.max()) > 0
+    saved = LipschitzConvNet((1, 8, 8), 3, width=4, layer=name, depth=1).eval()
+    saved.load_state_dict(model.state_dict())
+    torch.testing.assert_close(saved(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="kernel_size must be odd"):
+        CPLConv2d(2, 2)
+    with pytest.raises(InputError, match=r"CPLConv2d takes \[n, 2, h, w\]"):
+        CPLConv2d(2, 3)(torch.zeros(1, 3, 4, 4))
+    with pytest.raises(InputError, match="at least the stride"):
+        OrthogonalConv2d(2, 2, 1, stride=2)
+    with pytest.raises(InputError, match="without repeating outputs"):
+        OrthogonalConv2d(2, 2, 1, padding=1, padding_mode="circular")

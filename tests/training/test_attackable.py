@@ -1,0 +1,106 @@
+"""A network under attack computes what it computed before, and is left as it was found."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from radii.errors import InputError
+from radii.models.cnn import CNN1
+from radii.models.lenet import LeNet5
+from radii.models.wide_resnet import WideResNet
+from radii.training.attackable import attackable, channels_last, couples_rows, same_in_both_modes
+
+
+def seasoned(net: nn.Module) -> nn.Module:
+    """Batch norms with statistics and scales (negative ones too) that are not those of a fresh network."""
+    torch.manual_seed(1)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.weight)
+            nn.init.normal_(module.bias)
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    return net
+
+
+def norms(net: nn.Module) -> int:
+    return sum(isinstance(module, nn.BatchNorm2d) for module in net.modules())
+
+
+@pytest.mark.parametrize(("kind", "left"), [("sequence", 1), ("wide-resnet", 4)])
+def test_folding_keeps_the_function_and_its_gradient(kind: str, left: int) -> None:
+    """WRN-10 has 7 batch norms, of which the 3 inside blocks follow a convolution."""
+    torch.manual_seed(0)
+    if kind == "sequence":
+        convolutions = (nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3, bias=False))
+        tail = (nn.MaxPool2d(2), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 3))
+        net = seasoned(nn.Sequential(*convolutions, *tail)).train()
+    else:
+        net = seasoned(WideResNet((2, 8, 8), 3, depth=10, widen=0.5)).train()
+    x = torch.rand(5, 2, 8, 8, requires_grad=True)
+    before = [name for name, _ in net.named_modules()]
+    net.eval()
+    expected = net(x)
+    (slope,) = torch.autograd.grad(expected.sum(), x)
+    net.train()
+    with attackable(net) as frozen:
+        assert norms(frozen) == left
+        assert not any(parameter.requires_grad for parameter in frozen.parameters())
+        logits = frozen(x)
+        (gradient,) = torch.autograd.grad(logits.sum(), x)
+    assert torch.allclose(logits, expected, rtol=1e-4, atol=1e-4)
+    assert torch.allclose(gradient, slope, rtol=1e-3, atol=1e-3)
+    assert [name for name, _ in net.named_modules()] == before
+    assert net.training
+    assert all(parameter.requires_grad for parameter in net.parameters())
+
+
+def test_it_is_left_as_found_even_after_an_error() -> None:
+    net = WideResNet((2, 8, 8), 3, depth=10, widen=0.5).train()
+    with pytest.raises(RuntimeError, match="boom"), attackable(net):
+        raise RuntimeError("boom")
+    assert norms(net) == 7
+    assert net.training
+    with pytest.raises(InputError, match="Did you mean 'train'"), attackable(net, "trains"):  # type: ignore[arg-type]
+        pass
+
+
+class Own(nn.Module):
+    """A user's module, which may do anything in train mode."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_which_networks_are_one_function_in_both_modes() -> None:
+    assert same_in_both_modes(LeNet5((1, 8, 8), 3))
+    assert not same_in_both_modes(LeNet5((1, 8, 8), 3, dropout=0.1))
+    assert not same_in_both_modes(CNN1((1, 8, 8), 3))
+    assert not same_in_both_modes(nn.Sequential(Own()))
+    assert not couples_rows(CNN1((1, 8, 8), 3))
+    assert couples_rows(WideResNet((1, 8, 8), 3, depth=10))
+    assert couples_rows(Own())
+
+
+def test_channels_last_changes_the_order_in_memory_alone() -> None:
+    net = LeNet5((3, 8, 8), 3)
+    x, before = torch.rand(4, 3, 8, 8), {name: value.clone() for name, value in net.state_dict().items()}
+    expected = net(x)
+    with channels_last(net):
+        assert net.conv1.weight.is_contiguous(memory_format=torch.channels_last)
+        assert torch.allclose(net(x), expected, atol=1e-6)
+    assert net.conv1.weight.is_contiguous()
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_networks_that_crash_torchs_kernel_keep_their_order() -> None:
+    """A 1x1 convolution of stride 2 on 4 channels stored channels last corrupts memory in torch 2.13 on CPUs."""
+    net = WideResNet((1, 8, 8), 3, depth=10, widen=0.25)
+    with channels_last(net):
+        assert all(weight.is_contiguous() for weight in net.parameters())
+        for _ in range(3):
+            net(torch.rand(16, 1, 8, 8)).sum().backward()
