@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from radii.study.reference import Found
 
 PAPER_RADII = ("36/255", "72/255", "108/255", "1")
-METHODS_HELP = (
-    "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest."
-)
+METHODS_HELP = "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest."
 
 
 def certify(
@@ -74,9 +72,7 @@ def _chosen(
     from radii.study.reference import Found, find_model
     from radii.threat import Ball
 
-    known = Ball(norm, 1.0).norm if norm in ("l2", "linf", "l1") else None
-    if known is None:
-        raise unknown_name("norm", norm, ["l1", "l2", "linf"])
+    known = Ball.parse(f"{norm}:1").norm
     for name in methods:
         if name not in (*METHODS, "auto"):
             raise unknown_name("certificate", name, (*METHODS, "auto"))
