@@ -39,7 +39,7 @@ Linear = tuple[nn.Linear, Tensor, Tensor]
 NORMS: list[Norm] = ["linf", "l2"]
 TARGETED: dict[str, Attack] = {"apgd-t": APGD("dlr-targeted", steps=30), "fab": FAB(steps=20)}
 UNTARGETED: dict[str, Attack] = {
-    "pgd": PGD(),
+    "pgd": PGD(steps=80),
     "apgd-ce": APGD("ce", steps=30),
     "apgd-dlr": APGD("dlr", steps=30),
     "minimum-norm": MinimumNorm(steps=40),

@@ -24,6 +24,7 @@ def _main() -> None:
     """Keeps `radii COMMAND` a group even while there is a single command."""
 
 
+INTERRUPTED = 130
 COMMANDS = (
     "assess",
     "audit",
@@ -49,7 +50,10 @@ def run() -> None:
 def guarded(command) -> int:  # type: ignore[no-untyped-def]
     """Run a command; a user's mistake becomes one sentence on stderr and an exit code."""
     try:
-        return int(command() or 0)
+        code = int(command() or 0)
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this code without a word
+            raise KeyboardInterrupt
+        return code
     except (InputError, ContradictionError) as error:
         terminal.complain(str(error))
         return 2 if isinstance(error, InputError) else 1
@@ -57,7 +61,7 @@ def guarded(command) -> int:  # type: ignore[no-untyped-def]
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
         terminal.complain("Interrupted. What was committed is kept; the same command continues.")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # `radii … | head`
         sys.stderr.close()
         return 0

@@ -18,6 +18,7 @@ from radii.training.preprocessing import Preprocessing
 Budget = Literal["smoke", "cpu", "paper"]
 Settings = Mapping[str, Any]
 NOTHING: Settings = MappingProxyType({})
+SAME_SEARCH = {"adversarial", "trades", "robust-self-training"}  # whose inner search has the same settings
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ def plan(name: str, budget: Budget = "paper", model: str | None = None, method: 
     scaled = NOTHING if budget == "paper" else recipe.cpu if budget == "cpu" else recipe.smoke
     settings = laid_over(recipe.settings, scaled)
     if method is not None and method != recipe.method:
-        settings["method"] = dict(recipe.by_method.get(method, NOTHING).get("method", {}))
-        rest = {key: value for key, value in recipe.by_method.get(method, NOTHING).items() if key != "method"}
-        settings = laid_over(settings, rest)
+        own = recipe.by_method.get(method, NOTHING)
+        shorter = scaled.get("method", {}) if {method, recipe.method} <= SAME_SEARCH else {}
+        settings = {**laid_over(settings, own), "method": laid_over(own.get("method", {}), shorter)}
     if model is not None and model != recipe.model:
         settings["model"] = {}
     return Plan(model or recipe.model, method or recipe.method, recipe.preprocessing, settings)
@@ -110,16 +111,16 @@ RECIPES: dict[str, PaperRecipe] = {
             "method": {"threat": "linf:0.3", "steps": 40, "step": 1 / 30},
         },
         cpu={
-            "steps": 2400,
+            "steps": 1500,
             "batch_size": 100,
             "optimizer": {"schedule": "one-cycle", "lr": 4e-3},
             "model": {"widen": 0.25},
-            "method": {"steps": 10, "step": 0.15, "warmup": 0.3},
+            "method": {"steps": 7, "step": 0.2, "warmup": 0.3},
         },
         smoke={"steps": 20, "batch_size": 32, "model": {"widen": 0.125}, "method": {"steps": 2, "step": 0.6}},
         by_method={
-            "trades": {"method": {"threat": "linf:0.3", "beta": 6.0, "steps": 10, "step": 0.15, "warmup": 0.3}},
-            "robust-self-training": {"method": {"threat": "linf:0.3"}},
+            "trades": {"method": {"threat": "linf:0.3", "beta": 6.0, "steps": 40, "step": 1 / 30}},
+            "robust-self-training": {"method": {"threat": "linf:0.3", "steps": 40, "step": 1 / 30}},
             "local-linearity": {"method": {"threat": "linf:0.3"}},
         },
     ),
@@ -218,7 +219,7 @@ RECIPES: dict[str, PaperRecipe] = {
             "epochs": 100,
             "batch_size": 50,
             "optimizer": {"kind": "adam", "schedule": "constant", "lr": 1e-3},
-            "method": {},
+            "method": {"radius": 0.3, "warmup": 0.0, "ramp": 0.5},
         },
         cpu={"epochs": 2, "batch_size": 100, "optimizer": {"schedule": "one-cycle", "lr": 5e-3}},
         smoke={"steps": 20, "batch_size": 32, "model": {"widen": 0.25}},

@@ -163,3 +163,12 @@ def test_padding_that_stretches_is_refused() -> None:
         AOLConv2d(2, 2, 3, padding=1, padding_mode="reflect")
     with pytest.raises(InputError, match="side must be"):
         AOLLinear(2, 2, side="both")
+
+
+def test_orthogonium_computes_the_same_rescaling() -> None:
+    """An independent library, which rescales outputs: ours of the transposed kernel."""
+    peer = pytest.importorskip("orthogonium.layers.conv.AOL.aol")
+    kernel = kernel_of(6, 6, 3, 3)
+    theirs = peer.AOLReparametrizer(6, 1).double()(kernel)
+    ours = rescaled(kernel.transpose(0, 1)).transpose(0, 1)
+    torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=1e-8)  # they have no guard of 1e-6
