@@ -10,7 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from radii.certify.property import local_robustness, read_counterexample, read_property, refutes, write_property
+from radii.certify.property import (
+    local_robustness,
+    read_counterexample,
+    read_property,
+    refutes,
+    write_instances,
+    write_property,
+)
 from radii.errors import InputError
 from radii.threat import Ball
 
@@ -41,6 +48,21 @@ def test_counterexamples_come_back_and_are_replayed(tmp_path: Path) -> None:
     assert not refutes(model, torch.tensor([0.0, 1.0]), statement)  # another class, but outside
     with pytest.raises(InputError, match="X_0 to X_2"):
         read_counterexample(tmp_path / "sat", (3,))
+
+
+def test_instances_hold_the_same_network(tmp_path: Path) -> None:
+    """The ONNX file and the properties read back say what the model says."""
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    x = torch.rand(3, 1, 2, 2)
+    files = write_instances(tmp_path, model, x, Ball("linf", 0.05))
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    logits = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    assert np.allclose(logits, model(x).detach().numpy(), atol=1e-5)
+    assert [read_property(path).label for path in files] == logits.argmax(1).tolist()
+    assert (tmp_path / "instances.csv").read_text().splitlines()[0] == "model.onnx,point-0-0.05.vnnlib,60"
 
 
 def test_bad_input_is_said(tmp_path: Path) -> None:

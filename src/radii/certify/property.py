@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from radii.errors import InputError
 from radii.files import write_whole
 from radii.models.classifier import check_inputs, frozen, predicted_class
+from radii.models.export import export
 from radii.threat import Ball
 
 _DECLARED = re.compile(r"\(declare-const\s+([XY])_(\d+)\s+Real\s*\)")
@@ -96,6 +97,28 @@ def refutes(model: nn.Module, x: Tensor, statement: Property) -> bool:
     inside = bool(np.all(flat >= statement.lower - slack) and np.all(flat <= statement.upper + slack))
     with frozen(model), torch.no_grad():
         return inside and int(predicted_class(model(x[None]))) != statement.label
+
+
+def write_instances(folder: Path, model: nn.Module, x: Tensor, ball: Ball, seconds: int = 60) -> list[Path]:
+    """``model.onnx``, one VNN-LIB file for the prediction at each input, and ``instances.csv`` as VNN-COMP reads it.
+
+    Inputs that the model answers with NaN are left out. Returns the properties' files.
+    """
+    shape = tuple(x.shape[1:])
+    with frozen(model), torch.no_grad():
+        logits = model(x)
+    folder.mkdir(parents=True, exist_ok=True)
+    export(model, folder / "model.onnx", shape, certificate=False)
+    written = []
+    for number, label in enumerate(predicted_class(logits).tolist()):
+        if label < 0:
+            continue
+        path = folder / f"point-{number}-{ball.radius:g}.vnnlib"
+        write_property(path, local_robustness(x[number], label, logits.shape[1], ball))
+        written.append(path)
+    lines = [f"model.onnx,{path.name},{seconds}" for path in sorted(folder.glob("point-*.vnnlib"))]
+    write_whole(folder / "instances.csv", ("\n".join(lines) + "\n").encode())
+    return written
 
 
 def _decimal(value: float) -> str:

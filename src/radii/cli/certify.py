@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from radii.study.reference import Found
 
 PAPER_RADII = ("36/255", "72/255", "108/255", "1")
-METHODS_HELP = (
-    "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest."
-)
+METHODS_HELP = "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest."
 
 
 def certify(
@@ -39,6 +37,7 @@ def certify(
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
     weights: Annotated[Path | None, typer.Option(help="Safetensors file for an import path.")] = None,
     trust: Annotated[str | None, typer.Option(help="The import path that a bundle may run.")] = None,
+    vnnlib: Annotated[Path | None, typer.Option(help="Folder for ONNX and VNN-LIB files of the same points.")] = None,
     seed: Seed = 0,
     plot: Plot = None,
     json: Json = None,
@@ -56,6 +55,8 @@ def certify(
     test = data.test if points is None else data.test.subset(min(points, len(data.test)))
     with terminal.progress_shown():
         found, chosen, why = _chosen(model, data, method or ["auto"], norm, sigma, weights, trust)
+        if vnnlib is not None:
+            _write_properties(vnnlib, found, test, norm, radii)
         if chosen == ["margin"]:
             _by_margin(found, test, names, radii, proof, layers, plot, json)
             return
@@ -74,9 +75,7 @@ def _chosen(
     from radii.study.reference import Found, find_model
     from radii.threat import Ball
 
-    known = Ball(norm, 1.0).norm if norm in ("l2", "linf", "l1") else None
-    if known is None:
-        raise unknown_name("norm", norm, ["l1", "l2", "linf"])
+    known = Ball.parse(f"{norm}:1").norm
     for name in methods:
         if name not in (*METHODS, "auto"):
             raise unknown_name("certificate", name, (*METHODS, "auto"))
@@ -88,6 +87,15 @@ def _chosen(
         return found, methods, ""
     choice = strongest(found.model, data.shape, known, sigma)
     return found, [choice.method if name == "auto" else name for name in methods], f"{choice.method}: {choice.why}"
+
+
+def _write_properties(folder: Path, found: Found, test: Dataset, norm: str, radii: list[float]) -> None:
+    from radii.certify.property import write_instances
+    from radii.threat import Ball
+
+    for radius in radii:
+        ball = Ball.parse(f"{norm}:{radius!r}")
+        write_instances(folder, found.model, test.tensors()[0], Ball(ball.norm, radius, test.box))
 
 
 def _certificates(
