@@ -39,12 +39,14 @@ __all__ = [
     "__version__",
     "assess",
     "audit",
+    "certify",
     "evaluate",
     "load",
     "train",
 ]
 
 if TYPE_CHECKING:
+    from radii import certify
     from radii.certify.certificate import Certificate
     from radii.data.dataset import Data, Dataset
     from radii.data.sources import load
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "certify":  # a package that can be called
+        return importlib.import_module("radii.certify")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'radii' has no attribute {name!r}")

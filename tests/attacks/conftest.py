@@ -10,18 +10,6 @@ from torch import Tensor, nn
 from radii.randomness import threads
 
 
-def linear_distance(model: nn.Linear, x: Tensor, norm: str) -> Tensor:
-    """min_j (z_y - z_j) / ||w_y - w_j||_dual in float64: the exact radius of a linear model without a box."""
-    dual = {"linf": 1, "l2": 2}[norm]
-    weight, bias = model.weight.detach().double(), model.bias.detach().double()
-    logits = x.double() @ weight.T + bias
-    y = logits.argmax(1)
-    rise = logits.gather(1, y[:, None]) - logits
-    slope = (weight[y][:, None, :] - weight[None]).norm(p=dual, dim=2)
-    ratio = torch.where(torch.nn.functional.one_hot(y, len(weight)).bool(), torch.inf, rise / slope)
-    return ratio.amin(1)
-
-
 @pytest.fixture
 def linear() -> tuple[nn.Linear, Tensor, Tensor]:
     """A linear model of 5 classes on 20 features, with 60 points that it gets right."""

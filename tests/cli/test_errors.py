@@ -113,6 +113,8 @@ FLAGS = {
     "unknown preprocessing": (("--preprocessing", "whiten"), "preprocessing"),
     "settings file that is not there": (("--config", "no.toml"), "no.toml does not exist"),
     "a seed that is no number": (("--seed", "x"), "--seed"),
+    "a device that is not here": (("--device", "cuda:7", "epochs=1"), "'cuda:7' cannot be used"),
+    "a device that does not exist": (("--device", "gpu", "epochs=1"), "'gpu' cannot be used"),
     "unknown option": (("--modle", "lenet5"), "--modle"),
     "JSON to a place that cannot be": (("--json", "/dev/null/x.json", "epochs=1"), "x.json cannot be written"),
 }
@@ -187,7 +189,7 @@ def test_bad_settings_file(radii: Callable, tmp_path: Path) -> None:
 def test_unknown_runs_commands_and_missing_arguments(radii: Callable) -> None:
     assert_one_sentence(radii("runs", "show", "train-123"), "No run in")
     assert_one_sentence(radii("trian", "digits"), "trian")
-    assert_one_sentence(radii("train"), "DATASET")
+    assert_one_sentence(radii("train"), "dataset")
 
 
 def test_a_store_that_cannot_be_written(radii: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
+from radii.geometry import search
 from radii.geometry.neighbors import Neighbors, nearest
+from radii.geometry.search import Work
 
 
 def written_out(x, y, rx, ry, norm, label, k, own):
@@ -47,6 +49,106 @@ def test_equals_the_definition(dtype, norm, label, coarse) -> None:
         distance, index = written_out(x, y, *reference, norm, label, 4, own)
         assert np.array_equal(got.index, index)
         np.testing.assert_allclose(got.distance, distance, rtol=1e-14)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> Work:
+    """Even small problems go through the compiled kernels."""
+    monkeypatch.setattr(search, "SMALL", 0)
+    return Work(workers=2)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+@pytest.mark.parametrize(("n", "d", "classes", "coarse"), [(150, 300, 3, False), (120, 3, 2, True), (40, 1, 4, True)])
+def test_kernels_equal_the_definition(large, dtype, norm, n, d, classes, coarse) -> None:
+    x, y = sample(n, d, classes, dtype, coarse=coarse)
+    rx, ry = sample(130, d, classes, dtype, seed=1, coarse=coarse)
+    for label in ("other", "same", "any"):
+        for within, own in ((None, True), ((rx, ry), False)):
+            for k in (1, 4):
+                got = nearest(x, y, within, norm=norm, label=label, k=k, work=large)
+                distance, index = written_out(x, y, *(within or (x, y)), norm, label, k, own)
+                assert np.array_equal(got.index, index)
+                np.testing.assert_allclose(got.distance, distance, rtol=1e-13)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_several_tiles_and_blocks(large, norm) -> None:
+    """More references than a tile and more queries than a block, clustered as images are."""
+    rng = np.random.default_rng(3)
+    centers = rng.integers(40, 216, (9, 40))
+    y = rng.integers(0, 9, 5000)
+    x = np.clip(centers[y] + rng.normal(0, 25, (5000, 40)), 0, 255).astype(np.uint8)
+    got = nearest(x, y, norm=norm, work=large)
+    some = rng.choice(5000, 60, replace=False)
+    gap = np.abs(x[some, None].astype(np.int64) - x[None])
+    size = {"linf": gap.max(2), "l1": gap.sum(2), "l2": (gap**2).sum(2)}[norm].astype(float)
+    size[y[some, None] == y[None]] = np.inf
+    assert np.array_equal(got.index[some, 0], size.argmin(1))
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_cancellation_loses_no_neighbor(large, norm, scale) -> None:
+    """Far from the origin and nearly equal: matrix products alone would order these wrongly."""
+    rng = np.random.default_rng(4)
+    x = (scale * (1 + 1e-4 * rng.normal(size=(300, 50)))).astype(np.float32)
+    y = rng.integers(0, 2, 300)
+    got = nearest(x, y, norm=norm, work=large)
+    distance, index = written_out(x, y, x, y, norm, "other", 1, True)
+    assert np.array_equal(got.index, index)
+    np.testing.assert_allclose(got.distance, distance, rtol=1e-13)
+
+
+def test_threads_and_memory_maps_change_nothing(large, tmp_path) -> None:
+    x, y = sample(5000, 24, 3, np.uint8)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    one, two = nearest(x, y, work=Work(1)), nearest(mapped, y, work=Work(2))
+    assert np.array_equal(one.index, two.index)
+    assert np.array_equal(one.distance, two.distance)
+    strided = nearest(np.asfortranarray(x), y, work=Work(2))
+    assert np.array_equal(one.index, strided.index)
+
+
+def test_a_killed_search_continues(large, tmp_path, monkeypatch) -> None:
+    """Blocks that were finished are read, not computed; another search is refused."""
+    x, y = sample(5000, 24, 3, np.uint8)
+    work = Work(1, tmp_path / "work")
+    prepare = search._prepare
+    done = []
+
+    def dies_after_two(*arguments):
+        found = prepare(*arguments)
+
+        def block(*given):
+            if len(done) == 2:
+                raise KeyboardInterrupt
+            done.append(1)
+            return found(*given)
+
+        return block
+
+    monkeypatch.setattr(search, "_prepare", dies_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        nearest(x, y, work=work)
+    kept = sorted(path.name for path in work.folder.glob("block-*"))
+    assert kept == ["block-000000.npy", "block-000001.npy"]
+    done.clear()
+    again = nearest(x, y, work=work)
+    assert len(done) == 1
+    monkeypatch.setattr(search, "_prepare", None)  # a finished search prepares nothing
+    assert np.array_equal(again.distance, nearest(x, y, work=work).distance)
+    with pytest.raises(InputError, match="holds another search"):
+        nearest(x, y, norm="l2", work=work)
+    monkeypatch.setattr(search, "_prepare", prepare)
+    assert np.array_equal(again.index, nearest(x, y).index)
+
+
+def test_workers_are_counted(large) -> None:
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        nearest(np.zeros((3, 4), np.uint8), np.arange(3), work=Work(0))
 
 
 def test_whole_grey_levels_are_exact() -> None:

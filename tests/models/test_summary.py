@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from torch import nn
+
+from radii.models.lenet import LeNet5
 from radii.models.lipschitz_convnet import LipschitzConvNet
 from radii.models.summary import summary
 
@@ -17,3 +20,18 @@ def test_summary_of_a_small_network() -> None:
     assert "stem" in str(found)
     assert "4x8x8" in str(found)
     assert model.training
+
+
+def test_multiply_adds_are_counted_by_hand() -> None:
+    found = summary(LeNet5((1, 28, 28), 10), (1, 28, 28))
+    conv1, conv2, fc1, fc2 = (row.multiply_adds for row in found.rows if row.multiply_adds)
+    assert conv1 == 28 * 28 * 25 * 32
+    assert conv2 == 14 * 14 * 25 * 32 * 64
+    assert (fc1, fc2) == (3136 * 1024, 1024 * 10)
+    assert found.multiply_adds == conv1 + conv2 + fc1 + fc2
+    assert f"{found.multiply_adds:,}" in str(found)
+
+
+def test_grouped_and_strided_convolutions() -> None:
+    net = nn.Sequential(nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2), nn.BatchNorm2d(8), nn.Flatten())
+    assert summary(net, (4, 6, 6)).multiply_adds == 3 * 3 * 8 * 2 * 9

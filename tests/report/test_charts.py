@@ -66,6 +66,8 @@ def test_histogram_shares_sum_to_one_per_series() -> None:
         assert sum(row["y"] for row in data_of(chart) if row["series"] == split) == pytest.approx(1, abs=1e-4)
     assert [row[1] for row in chart.table.rows] == ["100", "30"]
     assert len(data_of(chart)) == 20
+    top = chart.drawing.to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"][1]
+    assert top == pytest.approx(1.2 * max(row["y"] for row in data_of(chart)))  # room for the labels of rules
 
 
 def test_histogram_without_a_finite_value_is_refused() -> None:

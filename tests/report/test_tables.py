@@ -17,6 +17,11 @@ def test_one_line_per_row() -> None:
     assert made == Table(("class", "points"), (("cat", "1,000"), ("dog", "–")), "Classes")
 
 
+def test_columns_of_words_are_known() -> None:
+    cells = (("cat", "lenet5", "93.1% [92, 94]", "–"), ("dog", "3 layers", "-1.5", "1,000"))
+    assert Table(("a", "b", "c", "d"), cells).words == (0, 1)
+
+
 def test_pivot_has_a_column_per_series_and_a_dash_where_there_is_nothing() -> None:
     rows = [
         {"r": 0.5, "accuracy": 0.25, "low": 0.2, "high": 0.3, "model": "b", "bound": "proved"},

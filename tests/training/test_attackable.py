@@ -95,3 +95,12 @@ def test_channels_last_changes_the_order_in_memory_alone() -> None:
         assert torch.allclose(net(x), expected, atol=1e-6)
     assert net.conv1.weight.is_contiguous()
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_networks_that_crash_torchs_kernel_keep_their_order() -> None:
+    """A 1x1 convolution of stride 2 on 4 channels stored channels last corrupts memory in torch 2.13 on CPUs."""
+    net = WideResNet((1, 8, 8), 3, depth=10, widen=0.25)
+    with channels_last(net):
+        assert all(weight.is_contiguous() for weight in net.parameters())
+        for _ in range(3):
+            net(torch.rand(16, 1, 8, 8)).sum().backward()

@@ -19,8 +19,11 @@ from radii.errors import InputError
 from radii.models.bundle import Architecture, initialised
 from radii.randomness import numpy_stream, stream_seed, threads
 from radii.training.checkpoint import read
+from radii.training.events import recorded
 from radii.training.loop import History, Recipe, accuracy_on, train
+from radii.training.objectives.adversarial import AdversarialTraining
 from radii.training.objectives.natural import Natural
+from radii.training.objectives.objective import Loss
 from radii.training.preprocessing import statistics
 from radii.training.schedule import Optimizer
 
@@ -111,7 +114,7 @@ def test_kill_dash_nine_then_the_same_bits(tmp_path: Path) -> None:
     for goal in (8, 40):
         victim = context.Process(target=_victim, args=(str(path), recipe))
         victim.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not (path.exists() and read(path)[1]["done"] >= goal):
             time.sleep(0.01)
         assert victim.pid is not None
@@ -125,11 +128,114 @@ def test_kill_dash_nine_then_the_same_bits(tmp_path: Path) -> None:
         assert torch.equal(weight, resumed.state_dict()[name]), name
 
 
+@pytest.mark.heavy
+def test_ten_random_kills_then_the_same_bits(tmp_path: Path) -> None:
+    """Adversarial training under Adam with dropout, killed at ten random moments, writing checkpoints or not."""
+    recipe = Recipe(epochs=12, batch_size=20, optimizer=Optimizer(kind="adam", lr=1e-3, schedule="constant"))
+    calm = initialised(ARCHITECTURE, seed=7)
+    with threads(1):
+        train(calm, blobs(), SlowAdversarial(0.0), recipe, seed=7, test=blobs(60))
+    path, context, random = tmp_path / "checkpoint.safetensors", mp.get_context("spawn"), numpy_stream(1, "kills")
+    moments = []
+    for _ in range(10):
+        victim = context.Process(target=_adversarial_victim, args=(str(path), recipe))
+        victim.start()
+        before = read(path)[1]["done"] if path.exists() else 0
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (path.exists() and read(path)[1]["done"] > before):
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.25))
+        assert victim.pid is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+        moments.append(read(path)[1]["done"])
+    assert moments == sorted(moments)
+    assert moments[-1] < 180, "the last kill must come before the end"
+    resumed = initialised(ARCHITECTURE, seed=7)
+    with threads(1):
+        train(resumed, blobs(), SlowAdversarial(0.0), recipe, seed=7, test=blobs(60), checkpoint=path)
+    for name, weight in calm.state_dict().items():
+        assert torch.equal(weight, resumed.state_dict()[name]), name
+
+
+class SlowAdversarial(AdversarialTraining):
+    """Adversarial training that leaves time to be killed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("linf:0.05", steps=2, step=0.6)
+        self.seconds = seconds
+
+    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+        time.sleep(self.seconds)
+        return super().loss(model, x, y, moment)
+
+
+def _adversarial_victim(path: str, recipe: Recipe) -> None:
+    torch.set_num_threads(1)
+    model, slow = initialised(ARCHITECTURE, seed=7), SlowAdversarial(0.02)
+    train(model, blobs(), slow, recipe, seed=7, test=blobs(60), checkpoint=Path(path), checkpoint_seconds=0.05)
+
+
 def test_divergence_is_told_and_keeps_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     with pytest.raises(InputError, match=r"diverged: the loss is (nan|inf).*optimizer.lr, now 1e"):
         fit(Recipe(epochs=30, batch_size=20, optimizer=Optimizer(lr=1e30)), path, seconds=0.0)
     assert read(path)[1]["done"] >= 1
+
+
+class Exploding(Natural):
+    """A finite loss whose gradient is not: the step breaks the weights before any loss shows it."""
+
+    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+        loss = super().loss(model, x, y, moment)
+        if moment.number < 3:
+            return loss
+        weight = next(model.parameters())
+        return Loss(loss.value + (weight.flatten()[0] * 0).sqrt(), loss.logits)
+
+
+def test_broken_weights_never_replace_a_good_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    model = initialised(ARCHITECTURE, seed=7)
+    with pytest.raises(InputError, match=r"diverged: the weights are not finite after step 4"):
+        train(model, blobs(), Exploding(), Recipe(epochs=1, batch_size=20), checkpoint=path, checkpoint_seconds=0.0)
+    tensors, meta = read(path)
+    assert meta["done"] == 3
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values())
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_lengths_in_steps_resume_too(tmp_path: Path, kind: str) -> None:
+    """Seven steps of batches of 100 over 300 points: two whole passes and a third of one."""
+    settings = Optimizer(kind=kind, lr=0.01, schedule="constant")  # type: ignore[arg-type]
+    recipe = Recipe(steps=7, batch_size=100, optimizer=settings)
+    calm, history = fit(recipe)
+    assert len(history.epochs) == 3
+    path = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(KeyboardInterrupt), threads(1):
+        train(initialised(ARCHITECTURE, 7), blobs(), Stopping(), recipe, seed=7, checkpoint=path, checkpoint_seconds=0)
+    assert read(path)[1]["done"] == 5
+    resumed, _ = fit(recipe, path)
+    for name, weight in calm.state_dict().items():
+        assert torch.equal(weight, resumed.state_dict()[name]), name
+
+
+class Stopping(Natural):
+    """Ctrl-C in the middle."""
+
+    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+        if moment.number == 5:
+            raise KeyboardInterrupt
+        return super().loss(model, x, y, moment)
+
+
+def test_curves_are_recorded_on_request(tmp_path: Path) -> None:
+    with recorded(tmp_path / "events"):
+        fit(Recipe(epochs=1, batch_size=100))
+    (file,) = (tmp_path / "events").iterdir()
+    content = file.read_bytes()
+    for name in (b"loss", b"accuracy", b"train_accuracy", b"test_accuracy"):
+        assert name in content
 
 
 def test_a_file_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:

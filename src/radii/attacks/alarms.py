@@ -231,7 +231,7 @@ def _unbounded(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) ->
     return [
         Alarm(
             "unbounded attack fails",
-            f"{int(left.sum())} of {len(x)} points survive gradient attacks of Linf radius {high - low:g}, within which "
-            "any input can become any other: the attack fails for reasons other than robustness.",
+            f"{int(left.sum())} of {len(x)} points survive gradient attacks of Linf radius {high - low:g}, within "
+            "which any input can become any other: the attack fails for reasons other than robustness.",
         )
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Protocol, TypeVar
 
 import torch
@@ -17,6 +18,7 @@ from torch import Generator, Tensor, nn
 
 from radii import progress
 from radii.attacks.draws import derived, point_seeds
+from radii.attacks.forward import forward_only
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, check_labels, frozen, predicted_class
 from radii.threat import Ball
@@ -147,9 +149,14 @@ class Trial:
         self.seeds = point_seeds(self.x, y, generator)
         self.queries = torch.zeros(len(y), dtype=torch.int64, device=x.device)
         self.x_adv = self.x.clone()
-        self.clean_logits = self._logits(self.x, torch.arange(len(y), device=x.device))
+        with frozen(model):
+            self.clean_logits = self._logits(self.x, torch.arange(len(y), device=x.device))
         check_labels(y, self.clean_logits)
         self.broken = succeeded(predicted_class(self.clean_logits), y)
+
+    @cached_property
+    def _forward(self) -> Callable[[Tensor], Tensor]:
+        return forward_only(self.model, self.x[:16])
 
     @torch.no_grad()
     def pursue(self, search: Search[S], run: int, what: str, stay: bool = False) -> None:
@@ -172,8 +179,8 @@ class Trial:
                     state = rows(state, ~old) if not bool(old.all()) else None
                 left = len(waiting) + (0 if state is None else len(state.y))
                 task.advance(before - (0 if state is None else len(state.y)), note=f"{left} left")
-            for rest in ended:
-                self._confirm(rest.index, rest.point)
+            if ended:
+                self._confirm(torch.cat([rest.index for rest in ended]), torch.cat([rest.point for rest in ended]))
 
     def result(self) -> AttackResult:
         """What was found."""
@@ -210,13 +217,13 @@ class Trial:
         wanted = search.wants_gradient(state)
         self.queries[state.index] += 1 + wanted.long()
         if not bool(wanted.any()):
-            return self.model(state.point), state.point.new_empty(0)
+            return self._forward(state.point), state.point.new_empty(0)
         if bool(wanted.all()):
             return self._differentiated(search, state)
         gradient = torch.zeros_like(state.point)
         part, gradient[wanted] = self._differentiated(search, rows(state, wanted))
         logits = part.new_empty(len(wanted), part.shape[1])
-        logits[wanted], logits[~wanted] = part, self.model(state.point[~wanted])
+        logits[wanted], logits[~wanted] = part, self._forward(state.point[~wanted])
         return logits, gradient
 
     def _differentiated(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
@@ -252,5 +259,4 @@ class Trial:
     @torch.no_grad()
     def _logits(self, points: Tensor, index: Tensor) -> Tensor:
         self.queries.index_add_(0, index, torch.ones_like(index))
-        with frozen(self.model):
-            return torch.cat([self.model(chunk) for chunk in points.split(self.batch_size)])
+        return torch.cat([self.model(chunk) for chunk in points.split(self.batch_size)])

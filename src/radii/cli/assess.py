@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from radii.cli import terminal
 from radii.cli.terminal import Json, Seed
@@ -53,8 +54,8 @@ def assess(
     columns = ("classifier", "clean", "proved", "unbroken", "proved radius", "broken radius")
     console = terminal.show(json)
     console.print(terminal.table(f"{dataset}, threat {found.ball}", columns, rows))
-    console.print(terminal.escape(report.verdict))
-    console.print(f"report: {terminal.escape(str(out))}")
+    console.print(escape(report.verdict))
+    console.print(f"report: {escape(str(out))}")
     terminal.write_json(found.summary(), json)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import typer
 
-from radii.cli import assess, certify, datasets, export, runs, terminal, train, variants
+from radii.cli import terminal
 from radii.errors import ContradictionError, InputError
 
 app = typer.Typer(
@@ -23,8 +24,24 @@ def _main() -> None:
     """Keeps `radii COMMAND` a group even while there is a single command."""
 
 
-for command in (assess, datasets, variants, train, runs, certify, export):
-    command.register(app)
+INTERRUPTED = 130
+COMMANDS = (
+    "assess",
+    "audit",
+    "train",
+    "lr_search",
+    "evaluate",
+    "attack",
+    "certify",
+    "export",
+    "theory",
+    "datasets",
+    "variants",
+    "runs",
+)
+
+for command in COMMANDS:  # one module each; they import what is heavy when they run
+    import_module(f"radii.cli.{command}").register(app)
 
 
 def run() -> None:
@@ -35,7 +52,10 @@ def run() -> None:
 def guarded(command) -> int:  # type: ignore[no-untyped-def]
     """Run a command; a user's mistake becomes one sentence on stderr and an exit code."""
     try:
-        return int(command() or 0)
+        code = int(command() or 0)
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this code without a word
+            raise KeyboardInterrupt
+        return code
     except (InputError, ContradictionError) as error:
         terminal.complain(str(error))
         return 2 if isinstance(error, InputError) else 1
@@ -43,7 +63,7 @@ def guarded(command) -> int:  # type: ignore[no-untyped-def]
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
         terminal.complain("Interrupted. What was committed is kept; the same command continues.")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # `radii … | head`
         sys.stderr.close()
         return 0

@@ -2,38 +2,138 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from radii.cli import settings as settings_
 from radii.cli import terminal
-from radii.cli.terminal import Json, Seed
+from radii.cli.terminal import Device, Json, Plot, Seed
+from radii.files import check_writable
+
+if TYPE_CHECKING:
+    from radii.study.steps import Train
+    from radii.study.store import Run, Store
+
+Dataset = Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")]
+Model = Annotated[str | None, typer.Option(help="A name or package.module:factory; the recipe's, else simple-convnet.")]
+Method = Annotated[str | None, typer.Option(help="How to train; the recipe's, else natural.")]
+RecipeName = Annotated[str | None, typer.Option("--recipe", help="A paper's recipe: ding-mnist, prach-lampert, …")]
+BudgetName = Annotated[str, typer.Option("--budget", help="Scale the recipe: smoke, cpu or paper.")]
+Preprocessing = Annotated[
+    str | None, typer.Option(help="none, center or standardize, inside the model; the recipe's, else center.")
+]
+Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
 
 
 def train(
-    dataset: Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")] = None,
-    model: Annotated[str, typer.Option(help="A name or package.module:factory.")] = "simple-convnet",
-    method: Annotated[str, typer.Option(help="How to train.")] = "natural",
-    preprocessing: Annotated[str, typer.Option(help="none, center or standardize, inside the model.")] = "center",
-    config: Annotated[Path | None, typer.Option(help="TOML file of settings.")] = None,
+    dataset: Dataset,
+    overrides: Overrides = None,
+    model: Model = None,
+    method: Method = None,
+    recipe: RecipeName = None,
+    budget: BudgetName = "paper",
+    preprocessing: Preprocessing = None,
+    config: Config = None,
+    checkpoint_minutes: Annotated[
+        float | None, typer.Option(min=0, help="Minutes between checkpoints; a kill loses no more. Half a minute.")
+    ] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard event files.")] = None,
+    summary: Annotated[bool, typer.Option("--summary", help="List the network's layers before training.")] = False,
+    plot: Plot = None,
     seed: Seed = 0,
+    device: Device = "cpu",
     json: Json = None,
 ) -> None:
     """Train a classifier; the same command again finds the run, and after a kill continues it.
 
     Settings: epochs=20 batch_size=256 optimizer.lr=0.1 augmentation.crop=4 model.width=32 …
+    Under torchrun all its processes train together: torchrun --nproc-per-node 2 --no-python radii train …
     """
-    from radii.study.planning import data_spec, train_step
     from radii.study.store import Store
+    from radii.training.distributed import teamwork
+    from radii.training.events import recorded
 
-    store = Store.default()
-    step = train_step(data_spec(dataset, store), model, method, settings_.parse(overrides, config), preprocessing, seed)  # type: ignore[arg-type]
+    if plot is not None:
+        check_writable(plot)
+    store = Store.default(device)
+    step = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
+    if checkpoint_minutes is not None:
+        os.environ["RADII_CHECKPOINT_SECONDS"] = str(60 * checkpoint_minutes)
+    if summary:
+        terminal.errors.print(_layers(step))
     found = store.is_done(step)
-    with terminal.progress_shown():
-        run = store.ensure(step)
+    with teamwork() as crew, terminal.progress_shown() if crew.leads else nullcontext(), recorded(tensorboard):
+        run = _together(step, store, crew.agreed) if crew.size > 1 else store.ensure(step)
+        if run is None:  # this process assisted; the leading one tells
+            return
+    _tell(run, step, found, json, plot)
+
+
+def planned(
+    dataset: str,
+    overrides: list[str] | None,
+    config: Path | None,
+    names: tuple[str | None, str | None, str | None],
+    recipe: tuple[str | None, str],
+    seed: int,
+    store: Store,
+) -> Train:
+    """The training step that the options mean: recipe at its budget, then the file, then KEY=VALUE."""
+    from radii.study.planning import data_spec, train_step
+    from radii.training.recipes import laid_over, plan
+
+    model, method, preprocessing = names
+    given = settings_.parse(overrides, config)
+    base: dict[str, Any] = {}
+    if recipe[0] is not None:
+        made = plan(recipe[0], recipe[1], model, method)  # type: ignore[arg-type]
+        model, method, preprocessing = made.model, made.method, preprocessing or made.preprocessing
+        base = made.settings
+    return train_step(
+        data_spec(dataset, store),
+        model or "simple-convnet",
+        method or "natural",
+        laid_over(base, given),
+        preprocessing or "center",  # type: ignore[arg-type]
+        seed,
+    )
+
+
+def _layers(step: Train):  # type: ignore[no-untyped-def]
+    """Layers, parameters and multiply-adds as a table."""
+    from radii.models.bundle import Architecture
+    from radii.models.summary import summary
+
+    data = step.data.load()
+    card = Architecture(
+        name=step.model.name, arguments=step.model.arguments, input_shape=data.shape, classes=data.classes
+    )
+    found = summary(card.build(), data.shape)
+    rows = [
+        (row.name, row.kind, "x".join(map(str, row.output)), f"{row.parameters:,}", f"{row.multiply_adds:,}")
+        for row in found.rows
+    ]
+    rows.append(("all", "", "", f"{found.parameters:,}", f"{found.multiply_adds:,}"))
+    return terminal.table(step.model.name, ("layer", "kind", "output", "parameters", "multiply-adds"), rows)
+
+
+def _together(step: Train, store: Store, agreed) -> Run | None:  # type: ignore[no-untyped-def]
+    """One process performs and commits the step; the others train along."""
+    from radii.study.store import Workspace
+    from radii.training.distributed import team
+
+    work = Workspace(store.root / "work" / step.run_id, store)
+    if agreed(not store.is_done(step) and not (work.folder / "result.json").exists()) and not team().leads:
+        step.assist(work)
+    return store.ensure(step) if team().leads else None
+
+
+def _tell(run: Run, step: Train, found: bool, json: str | None, plot: Path | None) -> None:
     result = run.result
     rows = [
         ("train accuracy", f"{result['train_accuracy']:.2%}"),
@@ -43,8 +143,22 @@ def train(
         ("run", run.id),
         ("folder", run.folder),
     ]
-    terminal.show(json).print(terminal.table(f"{model} on {dataset}, {method} training", ("", ""), rows))
+    title = f"{step.model.name} on {step.data.source}, {step.method.name} training"
+    terminal.show(json).print(terminal.table(title, ("", ""), rows))
     terminal.write_json({"run": run.id, "folder": str(run.folder), **result}, json)
+    if plot is not None:
+        from radii.report import charts
+        from radii.report.drawing import save
+
+        curves = [
+            {"epoch": row["number"] + 1, "accuracy": row[key], "split": split}
+            for row in result["history"]
+            for key, split in (("train_accuracy", "train, running"), ("test_accuracy", "test"))
+            if row[key] is not None
+        ]
+        field = charts.Field("accuracy", percent=True)
+        heading = f"{step.model.name} reaches {result['test_accuracy']:.1%} on test inputs"
+        save(charts.curves(curves, "epoch", field, "split", title=heading, note=title), plot)
 
 
 def register(app: typer.Typer) -> None:

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from radii.cli import terminal
+from radii.files import write_whole
 
 WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--pca")
 USUAL = ("smooth:3", "smooth:5", "smooth:8", "saturate:4", "saturate:16", "gamma:0.5", "scale:0.5", "binarize", "edges")
@@ -61,7 +62,7 @@ def variants(
         rows = gallery.examples(data, chains)
     present = [name for label, name in enumerate(data.classes) if (data.train.y == label).any()]
     target = out or Path(f"{re.sub(r'[^A-Za-z0-9.-]+', '-', data.name)}-variants.png")
-    terminal.write_whole(target, gallery.encoded(gallery.draw(rows, present), target))
+    write_whole(target, gallery.encoded(gallery.draw(rows, present), target))
     table = [_described(text, images, rows[0][1]) for text, images in rows]
     terminal.write_json({"dataset": data.name, "out": str(target), "variants": table}, json)
     columns = ("variant", "mean pixel", "pixels at 0 or 1", "moved by (mean)", "moved by (largest)")

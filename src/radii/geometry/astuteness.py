@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.geometry.neighbors import nearest
+from radii.geometry.search import Work
 from radii.geometry.separation import Separation
 
 
@@ -45,11 +46,11 @@ class Astuteness:
         return float(np.mean((self.same < self.other) & (self.other - self.same >= 2 * epsilon)))
 
 
-def astuteness(x: Any, y: Any, within: tuple[Any, Any], others: Separation) -> Astuteness:
+def astuteness(x: Any, y: Any, within: tuple[Any, Any], others: Separation, work: Work | None = None) -> Astuteness:
     """Evaluate the distance classifier of the references ``within`` on ``x``, ``y``.
 
     ``others`` is the separation of the same points from the same references,
     which is half of the work and usually there already.
     """
-    own = nearest(x, y, within, norm=others.norm, label="same")
+    own = nearest(x, y, within, norm=others.norm, label="same", work=work)
     return Astuteness(own.distance[:, 0], others.distance)

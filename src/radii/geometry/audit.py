@@ -9,15 +9,44 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from radii.data.dataset import Data, Dataset
-from radii.errors import InputError
+from radii.errors import InputError, unknown_name
 from radii.geometry import verdict
 from radii.geometry.astuteness import Astuteness, astuteness
+from radii.geometry.curve import NeighborCurve, neighbor_curve
+from radii.geometry.dimension import Dimension, intrinsic_dimension
+from radii.geometry.interclass import InterclassDistance, interclass_distance
 from radii.geometry.noise import EqualInputs, contradictions, equal_inputs
+from radii.geometry.search import Work
 from radii.geometry.separation import Separation, separation
+from radii.geometry.spectrum import Spectrum, principal_spectrum
 from radii.geometry.volume import log_volume
 from radii.threat import Norm
 
+CURVE_QUERIES = 2000
 EPSILON: dict[str, float] = {"linf": 8 / 255, "l2": 36 / 255, "l1": 1.0}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the data lies in its space; slower to measure than the separation, and None where too small to say.
+
+    ``curve`` is in the audit's norm, the dimensions are in L2; all on the
+    training points. ``interclass`` is on the test points, as published.
+    """
+
+    curve: NeighborCurve | None
+    dimensions: tuple[Dimension, ...]
+    interclass: InterclassDistance | None
+    spectrum: Spectrum
+
+    def summary(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "neighbor_curve": None if self.curve is None else _curve(self.curve),
+            "intrinsic_dimension": [found.summary() for found in self.dimensions],
+            "interclass_distance": None if self.interclass is None else self.interclass.mean,
+            "components_for_variance": self.spectrum.summary(),
+        }
 
 
 @dataclass(frozen=True)
@@ -40,6 +69,20 @@ class Audit:
     rule: Astuteness | None
     equal: tuple[EqualInputs, ...]
     volume: np.ndarray | None
+    shape: Shape | None = None
+
+    @property
+    def log10_samples(self) -> float | None:
+        """log10 of the training points at which the nearest-neighbor rule would be proved right at ``epsilon``.
+
+        It is right there where a point of the own class is nearer than every
+        other class by 2 epsilon; the points needed for the mean neighbor to
+        come that near are extrapolated from the curve.
+        """
+        if self.shape is None or self.shape.curve is None or self.test is None:
+            return None
+        room = self.test.minimum - 2 * self.epsilon
+        return self.shape.curve.log10_samples(room).value if 0 < room < float("inf") else None
 
     @property
     def verdict(self) -> tuple[str, ...]:
@@ -49,7 +92,7 @@ class Audit:
         if self.test is not None:
             sentences.append(verdict.separation_sentence(self.train, self.epsilon, "training"))
         if self.rule is not None:
-            sentences.append(verdict.rule_sentence(self.rule, self.epsilon, None))
+            sentences.append(verdict.rule_sentence(self.rule, self.epsilon, self.log10_samples))
         sentences += filter(None, [verdict.hub_sentence(self.train), verdict.noise_sentence(len(self.contradictory))])
         return tuple(sentences)
 
@@ -74,6 +117,9 @@ class Audit:
             "contradictory": [{"indices": g.indices, "labels": g.labels} for g in self.contradictory[:20]],
             "contradictory_count": len(self.contradictory),
             "log2_volume": None if self.volume is None else float(self.volume.mean()),
+            "log2_volume_without_box": self.dimensions * float(np.log2(2 * self.epsilon)),
+            "log10_samples": self.log10_samples,
+            "shape": None if self.shape is None else self.shape.summary(),
         }
 
 
@@ -83,19 +129,28 @@ def audit(
     *,
     norm: Norm = "linf",
     epsilon: float | None = None,
+    deep: bool = False,
+    work: Work | None = None,
 ) -> Audit:
     """Measure a dataset: ``audit(data)``, ``audit(train, test)`` or ``audit(x, y)`` on arrays.
 
     Distances are exact and over all points. ``epsilon`` defaults to 8/255 in
-    Linf, 36/255 in L2 and 1 in L1.
+    Linf, 36/255 in L2 and 1 in L1. ``deep`` adds the data's shape: neighbor
+    curve, intrinsic dimension, inter-class distance and spectrum.
+    ``work`` sets threads and a folder in which a killed audit finds what it had.
     """
+    if norm not in EPSILON:
+        raise unknown_name("norm", norm, EPSILON)
     train, test = splits(train, test)
     if epsilon is None:
         epsilon = EPSILON[norm]
     if not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g} instead.")
-    within = (train.x, train.y)
-    tested = None if test is None else separation(test.x, test.y, within, norm=norm)
+    work, within = work or Work(), (train.x, train.y)
+    tested = rule = None
+    if test is not None:
+        tested = separation(test.x, test.y, within, norm=norm, work=work.part("test"))
+        rule = astuteness(test.x, test.y, within, tested, work.part("test-same"))
     shown = train if test is None else test
     return Audit(
         name=train.name,
@@ -103,11 +158,24 @@ def audit(
         epsilon=epsilon,
         dimensions=int(np.prod(train.shape)),
         classes=train.classes,
-        train=separation(train.x, train.y, norm=norm),
+        train=separation(train.x, train.y, norm=norm, work=work.part("train")),
         test=tested,
-        rule=None if test is None or tested is None else astuteness(test.x, test.y, within, tested),
+        rule=rule,
         equal=equal_inputs(train.x, train.y),
         volume=log_volume(shown.x, epsilon) if norm == "linf" and shown.box == (0.0, 1.0) else None,
+        shape=measure_shape(train, test, norm) if deep else None,
+    )
+
+
+def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> Shape:
+    """Neighbor curve, intrinsic dimensions, inter-class distance and spectrum."""
+    few = len(train) < 100
+    shown = train if test is None else test
+    return Shape(
+        None if few or test is None else neighbor_curve(train.x, test.x[:CURVE_QUERIES], norm=norm),
+        () if few else (intrinsic_dimension(train.x, "mle"), intrinsic_dimension(train.x, "two-nn")),
+        interclass_distance(shown.x, shown.y) if len(np.unique(shown.y)) > 1 else None,
+        principal_spectrum(train),
     )
 
 
@@ -139,6 +207,15 @@ def from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
 
 def _figures(found: Separation, epsilon: float) -> dict[str, Any]:
     return found.summary() | {"share_possible": found.share_possible(epsilon)}
+
+
+def _curve(curve: NeighborCurve) -> dict[str, Any]:
+    return {
+        "norm": curve.norm,
+        "rows": curve.rows(),
+        "dimension": vars(curve.dimension),
+        "dimension_linear": vars(curve.dimension_linear),
+    }
 
 
 def _rule(rule: Astuteness, epsilon: float) -> dict[str, float]:

@@ -57,7 +57,7 @@ def nearest(
     """
     queries = labelled(x, y)
     references = queries if within is None else labelled(*within, name="within")
-    _check(queries, references, norm, label, k)
+    check(queries, references, norm, label, k)
     own = 0 if within is None else None
     return in_pixels(search(queries, references, norm, label, k, own, work), queries, norm, label)
 
@@ -68,7 +68,8 @@ def in_pixels(best: Best, points: Points, norm: Norm, label: Label) -> Neighbors
     return Neighbors(score / points.levels, best.index, norm, label)
 
 
-def _check(queries: Points, references: Points, norm: str, label: str, k: int) -> None:
+def check(queries: Points, references: Points, norm: str, label: str, k: int) -> None:
+    """Refuse sets and settings that cannot be searched, in one sentence."""
     if norm not in NORMS:
         raise unknown_name("norm", norm, NORMS)
     if label not in ("other", "same", "any"):

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from radii import progress
 from radii.errors import InputError
+from radii.files import write_whole
 from radii.geometry import brute
 from radii.geometry.best import Best
-from radii.geometry.points import Points
+from radii.geometry.points import Points, fixed
 from radii.randomness import numpy_stream
 from radii.threat import Norm
 
@@ -40,6 +41,10 @@ class Work:
 
     workers: int | None = None
     folder: Path | None = None
+
+    def part(self, name: str) -> Work:
+        """The same for one of several searches: its own folder inside this one."""
+        return self if self.folder is None else Work(self.workers, self.folder / name)
 
 
 def search(
@@ -108,8 +113,7 @@ class _Lazy:
 def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prepared:
     from radii.geometry import bounded, linf
 
-    if not references.rows.flags.c_contiguous:
-        references = Points(np.ascontiguousarray(references.rows), references.labels)
+    references = Points(fixed(np.ascontiguousarray(references.rows)), fixed(references.labels))
     rng = numpy_stream(0, "neighbors")  # samples guide the search; its result does not depend on them
     if norm == "linf":
         return linf.prepare(references, queries, want, rng)
@@ -119,14 +123,14 @@ def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prep
 def _cores(workers: int | None) -> int:
     if workers is not None and workers < 1:
         raise InputError(f"The number of workers must be at least 1, got {workers} instead.")
-    return (
-        workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
-    )
+    if workers is not None:
+        return workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _one_blas_thread():  # type: ignore[no-untyped-def]
     """Blocks already fill the cores; BLAS threads inside them would only compete."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     return threadpool_limits(1, "blas")
 
@@ -144,7 +148,7 @@ class _Store:
         note = folder / "meaning.json"
         if note.exists() and note.read_text() != meaning:
             raise InputError(f"{folder} holds another search; give an empty folder or delete this one.")
-        _replace(note, meaning.encode())
+        write_whole(note, meaning.encode())
         return cls(folder)
 
     def path(self, number: int) -> Path:
@@ -164,16 +168,7 @@ class _Store:
         table["score"], table["index"] = best.score, best.index
         content = BytesIO()
         np.save(content, table)
-        _replace(self.path(number), content.getvalue())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with open(aside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+        write_whole(self.path(number), content.getvalue())
 
 
 def digest(points: Points, rows: int = 4096) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from radii.errors import InputError
 from radii.geometry.neighbors import nearest
+from radii.geometry.search import Work
 from radii.threat import Norm
 
 QUANTILES = (0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 1.0)
@@ -138,11 +139,18 @@ class Separation:
         }
 
 
-def separation(x: Any, y: Any, within: tuple[Any, Any] | None = None, *, norm: Norm = "linf") -> Separation:
+def separation(
+    x: Any,
+    y: Any,
+    within: tuple[Any, Any] | None = None,
+    *,
+    norm: Norm = "linf",
+    work: Work | None = None,
+) -> Separation:
     """The separation of ``x``, ``y`` from the other classes of ``within``, or among themselves.
 
     ``separation(train_x, train_y)`` is the published train-train column,
     ``separation(test_x, test_y, within=(train_x, train_y))`` the test-train column.
     """
-    found = nearest(x, y, within, norm=norm, label="other")
+    found = nearest(x, y, within, norm=norm, label="other", work=work)
     return Separation(found.distance[:, 0], found.index[:, 0], norm, within is None)

@@ -39,13 +39,17 @@ def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None)
     )
     if samples_log10 is None:
         return text + "."
-    return text + f"; to be proved right on nearly all it would need about 10^{samples_log10:.0f} points."
+    return text + (
+        f"; with that rule you would need about 10^{samples_log10:.0f} points, "
+        "where neighbors come near enough to prove the rest (extrapolated)."
+    )
 
 
 def hub_sentence(found: Separation) -> str | None:
     """A warning where few references serve most points: the minimum then says little about meaning."""
     hubs = found.hubs(1)
-    if not hubs or hubs[0].count < max(10, 0.02 * len(found.distance)):
+    all_equal = found.distance.min() == found.distance.max()  # then the lowest index is everybody's neighbor
+    if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(found.distance)):
         return None
     return (
         f"One point (number {hubs[0].index}) is the nearest other-class neighbor of {hubs[0].count:,} points, "

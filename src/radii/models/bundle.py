@@ -8,6 +8,7 @@ names the same path.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -46,7 +47,12 @@ class Architecture(Spec):
     def build(self) -> nn.Module:
         """A freshly initialised network of this architecture (from torch's global random stream)."""
         arguments = MODELS.arguments(self.name, self.arguments)
-        net = MODELS.factory(self.name)(self.input_shape, len(self.classes), **arguments)
+        factory = MODELS.factory(self.name)
+        try:
+            inspect.signature(factory).bind(self.input_shape, len(self.classes), **arguments)
+        except TypeError as error:
+            raise InputError(f"The model {self.name!r} must take (input_shape, classes): {error}.") from error
+        net = factory(self.input_shape, len(self.classes), **arguments)
         if not isinstance(net, nn.Module):
             raise InputError(
                 f"The model {self.name!r} must return a torch.nn.Module, got {type(net).__name__} instead."

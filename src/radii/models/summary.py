@@ -1,8 +1,9 @@
-"""A network at a glance: its layers, their outputs and their parameters."""
+"""A network at a glance: its layers, their outputs, parameters and multiply-adds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -13,12 +14,17 @@ from radii.models.classifier import frozen
 
 @dataclass(frozen=True)
 class Row:
-    """One layer: where it is, what it is, the shape of what it returns, how many numbers it learns."""
+    """One layer: where it is, what it is, the shape of what it returns, what it learns and what it costs.
+
+    ``multiply_adds`` of one input's forward pass, in convolutions and matrices
+    as they are applied; other layers count as free.
+    """
 
     name: str
     kind: str
     output: tuple[int, ...]
     parameters: int
+    multiply_adds: int
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,21 @@ class Summary:
         """All numbers that training may change."""
         return sum(row.parameters for row in self.rows)
 
+    @property
+    def multiply_adds(self) -> int:
+        """The cost of one input's forward pass."""
+        return sum(row.multiply_adds for row in self.rows)
+
     def __str__(self) -> str:
         width = max((len(row.name) for row in self.rows), default=0)
         kinds = max((len(row.kind) for row in self.rows), default=0)
+        last = Row("all", "", (), self.parameters, self.multiply_adds)
         lines = [
-            f"{row.name:{width}}  {row.kind:{kinds}}  {'x'.join(map(str, row.output)):>12}  {row.parameters:>12,}"
-            for row in self.rows
+            f"{row.name:{width}}  {row.kind:{kinds}}  {'x'.join(map(str, row.output)):>12}  "
+            f"{row.parameters:>12,}  {row.multiply_adds:>14,}"
+            for row in (*self.rows, last)
         ]
-        return "\n".join([*lines, f"{'all':{width}}  {'':{kinds}}  {'':>12}  {self.parameters:>12,}"])
+        return "\n".join(lines)
 
 
 def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
@@ -52,7 +65,8 @@ def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
             own = [p for p in layer.parameters() if id(p) not in counted]
             counted.update(id(p) for p in own)
             numbers = sum(p.numel() for p in own)
-            rows.append(Row(name, type(layer).__name__, tuple(output.shape[1:]), numbers))
+            shape = tuple(output.shape[1:])
+            rows.append(Row(name, type(layer).__name__, shape, numbers, _multiply_adds(layer, shape)))
 
         return note
 
@@ -65,3 +79,12 @@ def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
         for hook in hooks:
             hook.remove()
     return Summary(tuple(rows))
+
+
+def _multiply_adds(layer: nn.Module, output: tuple[int, ...]) -> int:
+    """Each weight of a convolution [out, in, h, w] meets every output pixel once; one of a matrix every row."""
+    weight = getattr(layer, "weight", None)
+    if not isinstance(weight, Tensor) or weight.dim() < 2:
+        return 0
+    places = output[1:] if weight.dim() > 2 else output[:-1]
+    return weight.numel() * prod(places)

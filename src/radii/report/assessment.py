@@ -136,7 +136,7 @@ def trainings(found: Assessment) -> Table:
                 "high": test.interval[1],
             }
         )
-    columns = [
+    columns: list[Field | str] = [
         "classifier",
         "network",
         "method",
@@ -232,7 +232,7 @@ def outcome(found: Assessment) -> Table:
         "unbroken": "unbroken",
         "kept": "prediction kept",
     }
-    columns = [
+    columns: list[Field | str] = [
         "classifier",
         *(Field(n, title, percent=True, low=f"{n}_low", high=f"{n}_high") for n, title in titles.items()),
         "certificate",
@@ -276,7 +276,7 @@ def by_class(found: Assessment, best: Assessed) -> Table:
                 "radius": float(np.median(best.scores.points.proved_radius[own])),
             }
         )
-    columns = [
+    columns: list[Field | str] = [
         "class",
         "points",
         *(Field(name, percent=True) for name in ("clean", "proved", "unbroken")),

@@ -95,12 +95,13 @@ def histogram(
         for start, end, count in zip(edges[:-1], edges[1:], np.histogram(numbers, edges)[0], strict=True)
     ]
     share = Field("y", "share of points", percent=True)
+    height = draw.axis(share, "y", binned, room=0.2 if rules else 0.0).stack(None)
     tips = [draw.tip("x", value, binned, " from"), draw.tip("end", value, binned, " to"), draw.tip("y", share, binned)]
     boxes = draw.base(binned).mark_bar(opacity=0.45 if len(groups) > 1 else 0.8, binSpacing=0.5)
     drawn = boxes.encode(
         x=draw.axis(value, "x", binned, binned=True),
         x2="end:Q",
-        y=draw.axis(share, "y", binned).stack(None),
+        y=height,
         tooltip=tips,
         **draw.colors(binned, series),
     )
@@ -149,11 +150,12 @@ def points(
     fields = {"x": x, "y": y, "series": series}
     values = picked(rows, fields, "points")
     base = draw.base(values)
-    over = {"x": draw.axis(x, "x", values), **draw.colors(values, series, "circle")}
-    height = draw.axis(y, "y", values)
+    line = picked(fit, {**fields, "y": Field(y.name)}, "points' fit") if fit else []
+    both = [*values, *line]  # a bound may be a line of its own, without points
+    over = {"x": draw.axis(x, "x", both), **draw.colors(both, series, "circle")}
+    height = draw.axis(y, "y", both)
     layers = []
-    if fit:
-        line = picked(fit, {**fields, "y": Field(y.name)}, "points' fit")
+    if line:
         layers.append(draw.base(line).mark_line(strokeWidth=1.75).encode(y=height, **over))
     if y.low:
         layers.append(base.mark_rule(strokeWidth=1.5).encode(**draw.ends(y), **over))

@@ -37,8 +37,11 @@ def base(values: Values) -> alt.Chart:
     return alt.Chart(alt.Data(values=values))
 
 
-def axis(which: Field, side: Side, values: Values, binned: bool = False) -> Any:
-    """A numeric axis. y starts at zero unless it is logarithmic; x is as wide as the data."""
+def axis(which: Field, side: Side, values: Values, binned: bool = False, room: float = 0.0) -> Any:
+    """A numeric axis. y starts at zero unless it is logarithmic; x is as wide as the data.
+
+    ``room`` is the share of the height to leave free above the highest mark, for labels of rules.
+    """
     style: Any = "%" if which.percent else ("~g" if which.log else alt.Undefined)
     lines = alt.Axis(tickCount=6, format=style)
     scale = alt.Scale(zero=side == "y", nice=side == "y")
@@ -47,6 +50,8 @@ def axis(which: Field, side: Side, values: Values, binned: bool = False) -> Any:
         ticks = _log_ticks(which, [row[key] for row in values for key in drawn if key in row])
         lines = alt.Axis(values=ticks, format=style, labelOverlap="greedy")
         scale = alt.Scale(type="log", nice=False, padding=10)
+    if room:
+        scale = alt.Scale(domain=[0, (1 + room) * max(row[side] for row in values)], nice=True)
     if side == "y":
         return alt.Y("y:Q", title=which.heading, scale=scale, axis=lines)
     return alt.X("x:Q", title=which.heading, scale=scale, axis=lines, bin="binned" if binned else alt.Undefined)

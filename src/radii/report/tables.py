@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from radii.report.rows import MISSING, Field, Row, distinct, field, plain
 
 @dataclass(frozen=True)
 class Table:
-    """Cells already written out. The first column reads left, the others align right."""
+    """Cells already written out. The first column and columns of words read left, numbers align right."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -24,6 +25,13 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise InputError(f"A row of a table must have {len(self.columns)} cells, got {len(row)} instead.")
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The columns in which some cell is neither a number nor missing."""
+        numeric = re.compile(r"[-−]?\d|" + MISSING)
+        columns = range(len(self.columns))
+        return tuple(k for k in columns if not all(numeric.match(row[k]) for row in self.rows))
 
 
 def table(rows: Sequence[Row], columns: Sequence[Field | str], title: str = "", note: str = "") -> Table:

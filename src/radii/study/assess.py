@@ -19,9 +19,10 @@ from radii.study.points import load_scores
 from radii.study.steps import Audit, Evaluate, Train
 from radii.study.store import Run, Store
 from radii.threat import Ball
+from radii.training.preprocessing import Preprocessing
 
 STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
-SHOWN = 40_000  # inputs that each classifier sees, on small data: seconds, and enough for the digits
+SHOWN = 30_000  # inputs that each classifier sees, on small data: seconds, and enough for the digits
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def assess(
     """Audit the data, train a standard and a 1-Lipschitz classifier, certify and attack both.
 
     ``threat`` defaults to :func:`usual_threat`; ``epochs`` to a number that shows
-    each classifier about 40,000 inputs (three epochs at the least). Every step
+    each classifier about 30,000 inputs (three epochs at the least). Every step
     is a run in ``store``: what was computed before is found, not computed again.
     ``workers=0`` computes in this process.
     """
@@ -114,14 +115,18 @@ def classifiers(spec: DataSpec, data: Data, epochs: int | None, seed: int) -> di
     """The two trainings: for images convolutional networks, for features multilayer perceptrons."""
     settings: dict[str, Any] = {
         "epochs": epochs or max(3, round(SHOWN / len(data.train))),
-        "batch_size": min(256, max(16, len(data.train) // 20)),
+        "batch_size": min(256, max(16, len(data.train) // 45)),
     }
-    images = data.train.is_image
-    plain, narrow = ("lenet5", {"model": {"widen": 0.5}}) if images else ("mlp", {})
+    images, small = data.train.is_image, max(data.shape[-2:]) <= 12
+    plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if images else ("mlp", {})
     bounded = "lipschitz-convnet" if images else "lipschitz-mlp"
+    # fewer layers fit tiny images better, and in half of the time
+    shallow = {"model": {"blocks": 2, "depth": 1}} if images and small else {}
+    # features come in any unit; pixels need no scaling, which would also scale every radius
+    inside: Preprocessing = "center" if data.train.box is not None else "standardize"
     return {
-        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, seed=seed),
-        LIPSCHITZ: train_step(spec, bounded, "offset-cross-entropy", settings, seed=seed),
+        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
+        LIPSCHITZ: train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, inside, seed),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -67,11 +68,12 @@ def run_processes(steps: Sequence[Step], store: Store, workers: int | None = Non
                 ProcessPoolExecutor(count, context, initializer=_start_worker, initargs=(messages,)) as pool,
             ):
                 try:
-                    _drain(todo, store, lambda step: pool.submit(_work, step.to_json(), str(store.root)))
-                except BaseException:
+                    _drain(todo, store, lambda step: pool.submit(_work, step.to_json(), str(store.root), store.device))
+                except (KeyboardInterrupt, SystemExit):
                     pool.shutdown(wait=False, cancel_futures=True)
-                    for process in list(getattr(pool, "_processes", {}).values()):
-                        process.terminate()
+                    for child in mp.active_children():
+                        if child.name.startswith("SpawnProcess"):  # a worker; the manager ends with its context
+                            child.terminate()
                     raise
     return [Run(store.folder(step)) for step in steps]
 
@@ -107,13 +109,14 @@ def _first_mistake(failures: dict[str, BaseException]) -> BaseException:
     return real[0] if len(real) == 1 and isinstance(real[0], InputError) else FailedStepsError(failures)
 
 
-def _work(step_json: dict[str, Any], root: str) -> str:
-    return Store(Path(root)).ensure(from_json(step_json)).id
+def _work(step_json: dict[str, Any], root: str, device: str) -> str:
+    return Store(Path(root), device).ensure(from_json(step_json)).id
 
 
 def _start_worker(messages: Queue[Any]) -> None:
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
     torch.set_num_threads(1)
     progress.install(_RemoteDisplay(messages))
 

@@ -51,17 +51,16 @@ def train_step(
     rest = dict(settings or {})
     model_arguments, method_arguments = rest.pop("model", {}), rest.pop("method", {})
     try:
-        recipe = Recipe.model_validate(rest)
+        return Train(
+            data=data,
+            model=Component.of(MODELS, model, model_arguments),
+            method=Component.of(METHODS, method, method_arguments),
+            recipe=Recipe.model_validate(rest),
+            preprocessing=preprocessing,
+            seed=seed,
+        )
     except ValidationError as error:
         raise explain(error, "training settings") from error
-    return Train(
-        data=data,
-        model=Component.of(MODELS, model, model_arguments),
-        method=Component.of(METHODS, method, method_arguments),
-        recipe=recipe,
-        preprocessing=preprocessing,
-        seed=seed,
-    )
 
 
 def train(

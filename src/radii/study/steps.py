@@ -18,17 +18,19 @@ from torch import Tensor, nn
 
 from radii.certify import margin
 from radii.certify.certificate import Certificate
-from radii.data.dataset import balanced_order
+from radii.data.dataset import Data, balanced_order
 from radii.errors import InputError, unknown_name
 from radii.geometry.audit import audit
 from radii.metrics.evaluation import evaluate
 from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
+from radii.models.classifier import usable
 from radii.spec import Spec, explain
 from radii.study.inputs import Component, DataSpec
 from radii.study.points import save_scores
 from radii.study.store import Workspace
 from radii.threat import Ball, Norm
-from radii.training.loop import Recipe, accuracy_on, train
+from radii.training.learning_rate import held_out
+from radii.training.loop import History, Recipe, accuracy_on, train
 from radii.training.objectives import METHODS
 from radii.training.preprocessing import Preprocessing, statistics
 
@@ -65,6 +67,7 @@ class Train(Step):
     """A classifier trained on a dataset's train split; its run folder is a model bundle."""
 
     kind: ClassVar[str] = "train"
+    neutral: ClassVar[dict[str, Any]] = {"validation": 0.0}
 
     data: DataSpec
     model: Component
@@ -72,10 +75,27 @@ class Train(Step):
     recipe: Recipe = Recipe()
     preprocessing: Preprocessing = "center"
     seed: int = 0
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the train split held out as the test split")
 
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Train, save the bundle, report accuracies and the history."""
+        model, architecture, data, history = self._fitted(work)
+        save_bundle(work.folder, model, architecture)
+        return {
+            "train_accuracy": accuracy_on(model, data.train),
+            "test_accuracy": accuracy_on(model, data.test),
+            "parameters": parameters(model),
+            "history": history.rows(),
+        }
+
+    def assist(self, work: Workspace) -> None:
+        """Train along with the process that performs this step, under torchrun; it alone writes."""
+        self._fitted(work)
+
+    def _fitted(self, work: Workspace) -> tuple[nn.Module, Architecture, Data, History]:
         data = self.data.load()
+        if self.validation:
+            data = held_out(data, self.validation, self.seed)
         mean, std = statistics(data.train, self.preprocessing)
         architecture = Architecture(
             name=self.model.name,
@@ -86,7 +106,7 @@ class Train(Step):
             std=std,
             box=data.train.box,
         )
-        model = initialised(architecture, self.seed)
+        model = initialised(architecture, self.seed).to(usable(work.store.device))
         objective = METHODS.factory(self.method.name)(**METHODS.arguments(self.method.name, self.method.arguments))
         history = train(
             model,
@@ -98,13 +118,7 @@ class Train(Step):
             checkpoint=work.checkpoint,
             checkpoint_seconds=float(os.environ.get("RADII_CHECKPOINT_SECONDS", "30")),
         )
-        save_bundle(work.folder, model, architecture)
-        return {
-            "train_accuracy": accuracy_on(model, data.train),
-            "test_accuracy": accuracy_on(model, data.test),
-            "parameters": parameters(model),
-            "history": history.rows(),
-        }
+        return model, architecture, data, history
 
 
 class Audit(Step):
@@ -183,3 +197,5 @@ def from_json(content: dict[str, Any]) -> Step:
         return STEPS[kind].model_validate(content.get("spec"))
     except ValidationError as error:
         raise explain(error, f"{kind} step") from error
+    except TypeError as error:  # a field of a spec with its own constructor, as Ball has, is missing
+        raise InputError(f"{kind} step: {error}.") from error

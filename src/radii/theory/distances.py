@@ -131,7 +131,7 @@ def neighbor_distances(
             predicted(size, high, "bracket, high"),
         ]
     title = f"Distance to the nearest of n points, d = {d}"
-    return Evidence(tuple(rows), Chart(title, "n", "distance", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), Chart(title, "n", "distance", tuple(picture), log_x=True, log_y=True))
 
 
 def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> list[Row]:

@@ -13,6 +13,7 @@ on the same data, m = max |⟨x_i, x_j⟩|/d.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -48,8 +49,17 @@ def label_direction(x: Points, y: Labels) -> NDArray[np.float64]:
     return total / np.linalg.norm(total)
 
 
-def exponent(d: list[int], lengths: list[float]) -> float:
-    """Slope of log length over log d."""
+def perturbation_length(d: int, n: int) -> float:
+    """√(d/n): the length of the universal perturbation of a maximum margin network on balanced orthogonal points.
+
+    Its positive neurons follow the sum of the positive points and its negative
+    ones the other sum; x_i − y_i η Σ y_j x_j crosses zero at η = 1/n.
+    """
+    return math.sqrt(d / n)
+
+
+def exponent(d: Sequence[int], lengths: Sequence[float]) -> float:
+    """Slope of log length over log d; ¼ for √(d/n) with n = √d, 0 with n = d/3."""
     return float(np.polyfit(np.log(d), np.log(lengths), 1)[0])
 
 
@@ -88,14 +98,15 @@ def gradient_flow(
             rows += [
                 at_most(f"d={dimension}: largest log10 of the loss", log_losses.max(), math.log10(loss)),
                 at_most(f"d={dimension}: |δ| over the random direction's", (lengths / random_lengths).max(), 0.5),
-                at_most(f"d={dimension}: |δ| / √(d/n)", averages[-1] / math.sqrt(dimension / points), 2),
+                at_most(f"d={dimension}: |δ| / √(d/n)", averages[-1] / perturbation_length(dimension, points), 2),
                 reports(f"d={dimension}: |δ| / √d", averages[-1] / math.sqrt(dimension)),
                 reports(f"d={dimension}: cos(θ, −∇L), 1 at KKT points", cosines.max()),
             ]
             picture.append(measured(dimension, averages[-1], "trained"))
-    rows.append(equals("exponent of |δ| in d for n = √d", exponent(list(d), averages), 0.25, 0.1))
-    for dimension in d:
-        picture.append(predicted(dimension, math.sqrt(dimension / round(math.sqrt(dimension))), "√(d/n)"))
+    limits = [perturbation_length(dimension, round(math.sqrt(dimension))) for dimension in d]
+    rows.append(equals("exponent of |δ| in d for n = √d", exponent(d, averages), exponent(d, limits), 0.1))
+    for dimension, limit in zip(d, limits, strict=True):
+        picture.append(predicted(dimension, limit, "√(d/n)"))
         picture.append(predicted(dimension, math.sqrt(dimension), "the points, √d"))
     title = f"Universal perturbation at loss {loss:g}, width {width}"
     return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
@@ -134,7 +145,6 @@ def max_margin_bias(
                    f"{(dimension + 1) / 3:.1f}", f"n = {count} at d = {dimension}")  # fmt: skip
     rows: list[Row] = []
     picture: list[Mark] = []
-    theory = {"n = √d": 0.25, "n = d/3": 0.0}
     with progress.task("KKT points", len(rules) * len(d) + 2) as task:
         for rule, points in rules.items():
             lengths = []
@@ -143,11 +153,10 @@ def max_margin_bias(
                 rows += found
                 lengths.append(length)
                 picture.append(measured(dimension, length, rule))
-                picture.append(predicted(dimension, math.sqrt(dimension / count), rule))
+                picture.append(predicted(dimension, perturbation_length(dimension, count), rule))
                 task.advance()
-            rows.append(
-                equals(f"exponent of |δ| in d for {rule}", exponent(list(d), lengths), theory.get(rule, 0.5), 0.05)
-            )
+            limits = [perturbation_length(dimension, count) for dimension, count in zip(d, points, strict=True)]
+            rows.append(equals(f"exponent of |δ| in d for {rule}", exponent(d, lengths), exponent(d, limits), 0.05))
         for other in (width // 2, 2 * width):
             count = next(iter(rules.values()))[0]
             rows += _kkt_rows(d[0], count, other, numpy_stream(seed, "kkt width", other))[0]
@@ -165,7 +174,7 @@ def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Row], f
     rows = [
         at_least(f"{cell}: cos(θ, Σλ∇)", point.cosine, 1, 0.005),
         equals(f"{cell}: smallest margin", point.smallest_margin, 1, 0.001),
-        equals(f"{cell}: |δ| / √(d/n)", length / math.sqrt(d / n), 1, 0.03),
+        equals(f"{cell}: |δ| / √(d/n)", length / perturbation_length(d, n), 1, 0.03),
         reports(f"{cell}: η n", length / math.sqrt(n * d) * n),
     ]
     return rows, length
@@ -211,9 +220,9 @@ def robust_network(
         picture += [
             measured(dimension, radius, "robust network, R"),
             predicted(dimension, math.sqrt(dimension) / 2, "½√d, the limit"),
-            predicted(dimension, math.sqrt(dimension / count), "maximum margin, √(d/n)"),
+            predicted(dimension, perturbation_length(dimension, count), "maximum margin, √(d/n)"),
         ]
-    rows.append(at_least("exponent of R in d, at least 1/2", exponent(list(d), radii), 0.5))
+    rows.append(at_least("exponent of R in d, at least 1/2", exponent(d, radii), 0.5))
     chart = Chart("Robust networks exist", "d", "length", tuple(picture), log_x=True, log_y=True)
     return Evidence(tuple(rows), chart)
 

@@ -124,7 +124,7 @@ def _distributions(dimension: int, delta: float, n: int, generator: Generator) -
     rare = np.full(count, 1 / n)
     rare[0] = 1 - (count - 1) / n
     return {
-        "slabs": lambda m, draw: slabs(m, dimension, (1 + 2 * delta) / 2, draw),
+        "slabs": lambda m, draw: slabs(m, dimension, 2 * delta + 0.01 * (1 - 2 * delta), draw),
         "grid, random labels": atoms(dimension, even, generator.integers(0, 2, count)),
         "rare atoms, own labels": atoms(dimension, rare, np.arange(count)),
     }

@@ -47,6 +47,15 @@ class Row:
             "reported": True,
         }[self.relation]
 
+    @property
+    def verdict(self) -> Literal["holds", "fails"]:
+        """:attr:`holds` as a word."""
+        return _word(self.holds)
+
+
+def _word(holds: bool) -> Literal["holds", "fails"]:
+    return "holds" if holds else "fails"
+
 
 def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> Row:
     """``measured = predicted ± tolerance``."""
@@ -127,7 +136,7 @@ class Result:
     @property
     def verdict(self) -> Literal["holds", "fails"]:
         """The last word."""
-        return "holds" if self.holds else "fails"
+        return _word(self.holds)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON data; what is not a finite number is null."""

@@ -2,7 +2,7 @@
 
 ::
 
-    torchrun --nproc-per-node 2 -m radii train mnist --method adversarial
+    torchrun --nproc-per-node 2 --no-python radii train mnist --method adversarial
 
 Each process holds an equal share of every batch; inner attacks run on the
 share, gradients are averaged. Without batch norm and dropout the result is

@@ -12,6 +12,8 @@ METHODS = Registry(
         "adversarial": "radii.training.objectives.adversarial:AdversarialTraining",
         "trades": "radii.training.objectives.trades:Trades",
         "robust-self-training": "radii.training.objectives.robust_self_training:RobustSelfTraining",
+        "interval-bounds": "radii.training.objectives.interval_bounds:IntervalBounds",
+        "crown-ibp": "radii.training.objectives.crown_ibp:CrownIBP",
         "offset-cross-entropy": "radii.training.objectives.offset_cross_entropy:OffsetCrossEntropy",
         "self-normalizing": "radii.training.objectives.self_normalizing:SelfNormalizingCrossEntropy",
         "gloro": "radii.training.objectives.gloro:GloRo",

@@ -1,0 +1,291 @@
+"""Attacks: PGD-40 over a plain loop and peers; the standard suite over itself without compaction; certify first.
+
+LeNets on MNIST, trained here and kept in the cache: naturally in seconds, adversarially
+in about two CPU minutes (not with --quick, which attacks the natural net at a small
+radius and, without MNIST, takes scikit-learn's digits).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from harness import Figure, cpu_seconds, figure, main
+from radii.attacks import apgd, fab, square
+from radii.attacks.attack import Fresh, Trial
+from radii.attacks.draws import derived
+from radii.attacks.pgd import PGD
+from radii.attacks.step import ascend
+from radii.attacks.suite import SuiteResult, members, run_suite
+from radii.certify import margin
+from radii.data import sources
+from radii.data.dataset import Data
+from radii.errors import InputError
+from radii.models.classifier import frozen, predict, predicted_class
+from radii.randomness import stream
+from radii.threat import Ball
+
+Split = tuple[Tensor, Tensor]
+
+
+def network(shape: tuple[int, ...]) -> nn.Module:
+    """A LeNet: two convolutions with pooling, two linear layers."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(32 * (shape[1] // 4) ** 2, 128), nn.ReLU(), nn.Linear(128, 10),
+    )  # fmt: skip
+
+
+def trained(name: str, data: Split, radius: float, epochs: int) -> nn.Module:
+    """A net trained naturally (radius 0) or on PGD-7 with a growing radius; kept in the cache."""
+    folder = Path(os.environ.get("RADII_CACHE", Path.home() / ".cache" / "radii")) / "benchmarks"
+    file = folder / f"{name}.safetensors"
+    net = network(tuple(data[0].shape[1:]))
+    if file.is_file():
+        net.load_state_dict(load_file(file))
+        return net.eval()
+    torch.manual_seed(0)
+    net = network(tuple(data[0].shape[1:]))
+    optimizer = torch.optim.Adam(net.parameters(), 2e-3)
+    order, (x, y), total, step = stream(0, "order"), data, epochs * (len(data[0]) // 100), 0
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=order)[: len(x) // 100 * 100].split(100):
+            center, label = x[rows], y[rows]
+            ball = Ball("linf", radius * min(1.0, step / (0.6 * total)))
+            point = ball.random_start(center, order) if radius else center
+            for _ in range(7 if radius else 0):
+                point = point.detach().requires_grad_()
+                (slope,) = torch.autograd.grad(F.cross_entropy(net(point), label), point)
+                point = ascend(point.detach(), slope, center, ball, ball.radius / 4)
+            optimizer.param_groups[0]["lr"] = 2e-3 * (1 - 0.95 * step / total)
+            optimizer.zero_grad()
+            F.cross_entropy(net(point.detach()), label).backward()
+            optimizer.step()
+            step += 1
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(net.state_dict(), file)
+    return net.eval()
+
+
+class UncompactedTrial(Trial):
+    """AutoAttack's manner: within a run every row goes on to the end of its budget, broken or not."""
+
+    @torch.no_grad()
+    def pursue(self, search: Any, run: int, what: str, stay: bool = False) -> None:  # noqa: ARG002
+        for index in torch.nonzero(~self.broken).squeeze(1).split(self.batch_size):
+            seeds = derived(self.seeds[index], run)
+            with frozen(self.model):
+                fresh = Fresh(index, self.x[index], self.y[index], seeds, self.clean_logits[index])
+                state = search.begin(fresh)
+                while bool((state.age < search.steps).any()):
+                    logits, gradient = self._answer(search, state)
+                    claimed = self.succeeded(predicted_class(logits), state.y) & ~self.broken[index]
+                    if bool(claimed.any()):
+                        self._confirm(index[claimed], state.point[claimed], times=1)
+                    state = search.advance(state, logits, gradient)
+            rest = ~self.broken[index]
+            self._confirm(index[rest], state.point[rest])
+
+
+@contextmanager
+def uncompacted() -> Iterator[None]:
+    """Rows stay, FAB checks before every step, Square asks every proposal: what AutoAttack does."""
+
+    def ask_all(self: Any, state: Any) -> Any:
+        return replace(state, point=self._proposal(state.age, state.seed, state.x, state.best))
+
+    with ExitStack() as stack:
+        for module in (apgd, fab, square):
+            stack.enter_context(patch.object(module, "Trial", UncompactedTrial))
+        stack.enter_context(patch.object(fab._FabSearch, "wants_gradient", lambda _, state: state.due))
+        stack.enter_context(patch.object(square._SquareSearch, "_proposed", ask_all))
+        yield
+
+
+def timed_suite(model: nn.Module, data: Split, ball: Ball) -> tuple[SuiteResult, float]:
+    """The standard suite and its CPU seconds."""
+    found: list[SuiteResult] = []
+    seconds = cpu_seconds(lambda: found.append(run_suite(members("standard"), model, *data, ball)))
+    return found[0], seconds
+
+
+def suites(name: str, model: nn.Module, data: Split, ball: Ball, goals: tuple[float, float | None]) -> list[Figure]:
+    """Passes and CPU time with compaction over without, and the points on which they differ."""
+    ours, seconds = timed_suite(model, data, ball)
+    with uncompacted():
+        plain, slow = timed_suite(model, data, ball)
+    left = float((~ours.broken).float().mean())
+    return [
+        figure(f"{name}: robust accuracy, standard suite, {ball}, {len(data[0])} points", left),
+        figure(
+            f"{name}: passes over the uncompacted suite", int(ours.queries.sum()) / int(plain.queries.sum()), goals[0]
+        ),
+        figure(f"{name}: CPU time over the uncompacted suite", seconds / slow, goals[1]),
+        figure(f"{name}: points with another outcome", int((ours.broken != plain.broken).sum()), 0),
+    ]
+
+
+def plain_pgd(model: nn.Module, x: Tensor, y: Tensor, radius: float) -> Tensor:
+    """PGD-40 as one writes it: 40 passes over all points, then a check."""
+    point = (x + (torch.rand_like(x) * 2 - 1) * radius).clamp(0, 1)
+    for _ in range(40):
+        point = point.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(F.cross_entropy(model(point), y, reduction="sum"), point)
+        point = point.detach() + radius / 30 * slope.sign()
+        point = torch.minimum(torch.maximum(point, x - radius), x + radius).clamp(0, 1)
+    return predict(model, point) == y
+
+
+def peers(model: nn.Module, radius: float) -> dict[str, Callable[[Tensor, Tensor], object]]:
+    """The same attack in foolbox, torchattacks and ART, where installed."""
+    found: dict[str, Callable[[Tensor, Tensor], object]] = {}
+    if importlib.util.find_spec("foolbox"):
+        import foolbox
+
+        wrapped = foolbox.PyTorchModel(model, bounds=(0, 1))
+        pgd = foolbox.attacks.LinfPGD(abs_stepsize=radius / 30, steps=40)
+        found["foolbox"] = lambda x, y: pgd(wrapped, x, y, epsilons=radius)
+    if importlib.util.find_spec("torchattacks"):
+        import torchattacks
+
+        found["torchattacks"] = torchattacks.PGD(model, eps=radius, alpha=radius / 30, steps=40)
+    if importlib.util.find_spec("art"):
+        from art.attacks.evasion import ProjectedGradientDescentPyTorch
+        from art.estimators.classification import PyTorchClassifier
+
+        estimator = PyTorchClassifier(model, nn.CrossEntropyLoss(), (1, 28, 28), 10, clip_values=(0, 1))
+        art = ProjectedGradientDescentPyTorch(
+            estimator, eps=radius, eps_step=radius / 30, max_iter=40, num_random_init=1, verbose=False, batch_size=128
+        )
+        found["ART"] = lambda x, y: art.generate(x.numpy(), y.numpy())
+    return found
+
+
+def radius_leaving(share: float, model: nn.Module, data: Split, count: int) -> float:
+    """The Linf radius at which PGD-40 leaves this share of the points, to 1/64."""
+    x, y = data[0][:count], data[1][:count]
+    low, high = 0.0, 0.5
+    for _ in range(5):
+        middle = (low + high) / 2
+        left = float((~PGD()(model, x, y, Ball("linf", middle), stream(0)).broken).float().mean())
+        low, high = (middle, high) if left > share else (low, middle)
+    return (low + high) / 2
+
+
+def pgd_figures(model: nn.Module, data: Split, ball: Ball, rounds: int, everyone: bool) -> list[Figure]:
+    """PGD-40 over the plain loop, interleaved by batch."""
+    x, y = data
+    subjects: dict[str, Callable[[Tensor, Tensor], object]] = {
+        "plain": lambda a, b: plain_pgd(model, a, b, ball.radius),
+        "radii": lambda a, b: PGD(batch_size=len(a))(model, a, b, ball, stream(0)),
+    }
+    subjects |= peers(model, ball.radius) if everyone else {}
+    ratios: dict[str, list[float]] = {name: [] for name in subjects}
+    for part in range(rounds):
+        first = part * 125 % (len(x) - 124)
+        batch = x[first : first + 125], y[first : first + 125]
+        seconds = {name: cpu_seconds(partial(act, *batch)) for name, act in subjects.items()}
+        for name, value in seconds.items():
+            ratios[name].append(value / seconds["plain"])
+    left = float((~PGD()(model, x[:125], y[:125], ball, stream(0)).broken).float().mean())
+    figures = [figure(f"PGD-40 robust accuracy of the timed net, {ball}", left)]
+    figures.append(figure("PGD-40 over a plain loop: radii", statistics.median(ratios["radii"]), 0.75))
+    figures += [
+        figure(f"PGD-40 over a plain loop: {name}", statistics.median(values))
+        for name, values in ratios.items()
+        if name not in ("plain", "radii")
+    ]
+    return figures
+
+
+def certify_first(data: Split, train: Split, suite: str) -> list[Figure]:
+    """What an exact certificate saves: a linear classifier, L2 radius 0.3."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(train[0][0].numel(), 10))
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for _ in range(3):
+        for rows in torch.randperm(len(train[0])).split(100):
+            optimizer.zero_grad()
+            F.cross_entropy(model(train[0][rows]), train[1][rows]).backward()
+            optimizer.step()
+    (x, y), ball = data, Ball("l2", 0.3)
+    proved = margin.certify(model, x).covers(ball.radius)
+    attacked = run_suite(members(suite), model, x, y, ball)
+    spared = run_suite(members(suite), model, x[~proved], y[~proved], ball)
+    passes = int(spared.queries.sum()) / int(attacked.queries.sum())
+    wrong = int((attacked.broken[proved] & (predict(model, x[proved]) == y[proved])).sum())
+    return [
+        figure("certify first: share of points proved", float(proved.float().mean())),
+        figure("certify first: passes over attacking all", passes, 0.9),
+        figure("certify first: proved points that break", wrong, 0),
+    ]
+
+
+def against_autoattack(model: nn.Module, data: Split, ball: Ball) -> list[Figure]:
+    """The standard suite beside torchattacks' AutoAttack on the same points, both directions."""
+    if not importlib.util.find_spec("torchattacks"):
+        return []
+    import torchattacks
+
+    x, y = data
+    ours, seconds = timed_suite(model, data, ball)
+    theirs: list[Tensor] = []
+    attack = torchattacks.AutoAttack(model, norm="Linf", eps=ball.radius, version="standard", n_classes=10, seed=0)
+    slow = cpu_seconds(lambda: theirs.append(attack(x, y)))
+    broken = (predict(model, theirs[0]) != y) & ball.contains(theirs[0], x, 1e-5)
+    missed, gained = int((broken & ~ours.broken).sum()), int((ours.broken & ~broken).sum())
+    return [
+        figure(f"beside torchattacks' AutoAttack: points, {ball}", len(x)),
+        figure("beside AutoAttack: broken by it alone, points of accuracy", 100 * missed / len(x), 0.5),
+        figure("beside AutoAttack: broken by radii alone, points of accuracy", 100 * gained / len(x)),
+        figure("beside AutoAttack: CPU time", seconds / slow),
+    ]
+
+
+def run(quick: bool) -> list[Figure]:
+    """All figures. The quick ones attack a naturally trained net at the radius that leaves 61% of its points."""
+    data = _data(quick)
+    train, test = data.train.tensors(slice(0, 3000 if quick else 10_000)), data.test.tensors(slice(0, 1000))
+    name = f"attacks-{data.name}-{len(train[0])}"
+    natural = trained(f"{name}-natural", train, 0.0, 3 if quick else 2)
+    robust = natural if quick else trained(f"{name}-robust", train, 0.3, 4)
+    radius = radius_leaving(0.61, robust, test, 64 if quick else 200)
+    figures = pgd_figures(robust, test, Ball("linf", radius), 2 if quick else 6, everyone=not quick)
+    few = 8 if quick else 32
+    part = (test[0][:few], test[1][:few])
+    figures += suites("natural net", natural, part, Ball("linf", 0.3), (0.05, None))
+    ball = Ball("linf", radius if quick else 0.3)
+    # Eight rows are too few for times: every operation then costs its call, not its work.
+    figures += suites("robust net", robust, part, ball, (0.9, None if quick else 0.8))
+    figures += certify_first((test[0][:100], test[1][:100]), train, "fast" if quick else "standard")
+    if not quick:
+        figures += against_autoattack(robust, (test[0][200:240], test[1][200:240]), ball)
+    return figures
+
+
+def _data(quick: bool) -> Data:
+    """MNIST; for a quick answer without it, scikit-learn's digits."""
+    try:
+        return sources.load("mnist")
+    except InputError:
+        if not quick:
+            raise
+        return sources.load("digits")
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,78 @@
+"""``radii lr-search``: the learning rate that a held-out part of the training data likes best."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from radii.cli import terminal
+from radii.cli.terminal import Json, Plot, Seed
+from radii.cli.train import BudgetName, Config, Dataset, Method, Model, Overrides, Preprocessing, RecipeName, planned
+from radii.files import check_writable
+
+
+def lr_search(
+    dataset: Dataset,
+    overrides: Overrides = None,
+    model: Model = None,
+    method: Method = None,
+    recipe: RecipeName = None,
+    budget: BudgetName = "paper",
+    preprocessing: Preprocessing = None,
+    config: Config = None,
+    trials: Annotated[int, typer.Option(min=1, help="Learning rates to try.")] = 16,
+    low: Annotated[float, typer.Option(help="The smallest rate.")] = 1e-3,
+    high: Annotated[float, typer.Option(help="The largest rate.")] = 10.0,
+    validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the training split held out.")] = 0.1,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes; 0 computes in this one.")] = None,
+    plot: Plot = None,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Search the learning rate, log-uniformly; the test split is not touched.
+
+    Every trial is a run of its own: a killed search continues where it stopped.
+    The defaults are those of Prach & Lampert 2025: 16 rates from 0.001 to 10.
+    """
+    from radii.study.learning_rate import search
+    from radii.study.store import Store
+    from radii.training.learning_rate import rates
+
+    if plot is not None:
+        check_writable(plot)
+    store = Store.default()
+    template = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
+    with terminal.progress_shown():
+        found = search(template, rates(trials, low, high, seed), validation=validation, store=store, workers=workers)
+    best = found.best
+    shown = [
+        (
+            f"{trial.lr:g}" + (" ← best" if trial is best else ""),
+            "diverged" if trial.validation_accuracy is None else f"{trial.validation_accuracy:.2%}",
+            "" if trial.train_accuracy is None else f"{trial.train_accuracy:.2%}",
+            trial.run or "",
+        )
+        for trial in found.trials
+    ]
+    title = f"{template.model.name} on {dataset}, {template.method.name} training"
+    terminal.show(json).print(terminal.table(title, ("learning rate", "validation", "train", "run"), shown))
+    terminal.write_json({"best": best.lr, "trials": found.rows()}, json)
+    if plot is not None:
+        from radii.report import charts
+        from radii.report.drawing import save
+
+        rows = [row for row in found.rows() if row["validation_accuracy"] is not None]
+        chart = charts.points(
+            rows,
+            charts.Field("lr", "learning rate", log=True),
+            charts.Field("validation_accuracy", "validation accuracy", percent=True),
+            title=f"Learning rate {best.lr:g} reaches {best.validation_accuracy:.1%} on held-out points",
+            note=title,
+        )
+        save(chart, plot)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("lr-search")(lr_search)

@@ -1,0 +1,196 @@
+"""``radii theory``: the papers' theorems, run and judged; each result's options are its function's parameters."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from rich.markup import escape
+from rich.padding import Padding
+from typer.core import TyperGroup
+
+from radii.cli import terminal
+from radii.cli.terminal import Json, Plot, Seed
+from radii.errors import unknown_name
+from radii.theory.catalog import STATEMENTS, Statement
+
+if TYPE_CHECKING:
+    from radii.report import charts
+    from radii.theory.result import Chart, Result, Row
+
+ALL = "all"
+
+
+class Results(TyperGroup):
+    """One command per result; a result is imported when it is run, not when it is listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The results in the order of the papers."""
+        return [*STATEMENTS, ALL]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """What the list needs to know of a command: its name and what it says."""
+        if cmd_name == ALL:
+            return _as_command(ALL, run_all, "Run every result with its defaults.")
+        says = STATEMENTS.get(cmd_name)
+        return None if says is None else _as_command(says.name, lambda: None, says.says)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was asked for, with its options."""
+        name = args[0]
+        if name in STATEMENTS:
+            return name, _as_command(name, _runner(STATEMENTS[name]), STATEMENTS[name].says), args[1:]
+        if name != ALL:
+            raise unknown_name("result", name, self.list_commands(ctx))
+        return name, self.get_command(ctx, name), args[1:]
+
+
+def _as_command(name: str, function: Any, says: str) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, help=escape(says))(function)
+    return typer.main.get_command(alone)
+
+
+def _runner(says: Statement) -> Any:
+    """A function that typer can read: the simulation's parameters as options, then --json and --plot."""
+    simulate = says.simulation()
+    hints = get_type_hints(simulate, include_extras=True)
+    signature = inspect.signature(simulate)
+
+    def run(**given: Any) -> None:
+        json, plot = given.pop("json"), given.pop("plot")
+        chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+        with terminal.progress_shown():
+            result = simulate(**chosen)
+        _tell(result, json, plot)
+
+    options = [
+        parameter.replace(
+            annotation=Seed if name == "seed" else _option(hints[name]),
+            default=list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default,
+        )
+        for name, parameter in signature.parameters.items()
+    ]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("json", Json), ("plot", Plot))
+    ]
+    parameters = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options] + common
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _option(hint: Any) -> Any:
+    """``Annotated[type, help]`` as typer spells it: tuples repeat their option, numbers may be fractions like 8/255."""
+    kind, explanation = get_args(hint)
+    many = get_origin(kind) is tuple
+    member = get_args(kind)[0] if many else kind
+    help_text = escape(f"{explanation}; repeat for several." if many else f"{explanation}.")
+    option = typer.Option(help=help_text)
+    if float in (member, *get_args(member)):
+        option = typer.Option(help=help_text, parser=_number, metavar="NUMBER")
+    return Annotated[list[member] if many else kind, option]  # type: ignore[valid-type]
+
+
+def _number(given: str | float) -> float:
+    """A decimal number or a fraction; typer passes defaults through here too."""
+    return float(Fraction(given))
+
+
+def _tell(result: Result, json: str | None, plot: Path | None) -> None:
+    """Table, picture, JSON, verdict; exit 1 if the theorem fails."""
+    if plot is not None:
+        from radii.report.drawing import save
+
+        save(drawn(result.chart), plot)
+    shown = terminal.show(json)
+    shown.print(f"[bold]{escape(result.source)}[/]  {escape(result.statement)}")
+    settings = ", ".join(f"{key} = {_brief(value)}" for key, value in result.parameters.items())
+    made = terminal.table(settings, ("quantity", "measured", "predicted", ""), [_cells(row) for row in result.rows])
+    for number, column in enumerate(made.columns):
+        column.no_wrap = number > 0  # a long quantity may wrap, a number may not
+    shown.print(made)
+    shown.print(f"[bold]{'[green]' if result.holds else '[red]'}{result.verdict}[/][/]")
+    terminal.write_json(result.to_dict(), json)
+    if not result.holds:
+        raise typer.Exit(1)
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(_brief(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    if row.predicted is None:
+        return row.quantity, f"{row.measured:.4g}", "", ""
+    tolerance = f" ± {row.tolerance:.2g}" if row.tolerance else ""
+    return row.quantity, f"{row.measured:.4g}", f"{row.relation} {row.predicted:.4g}{tolerance}", row.verdict
+
+
+def drawn(chart: Chart) -> charts.Chart:
+    """A chart of the report: bars over words, dots for measurements and lines for formulas over numbers."""
+    from dataclasses import asdict
+
+    from radii.report import charts
+    from radii.report.rows import Field
+
+    x, y = Field("x", chart.x, log=chart.log_x), Field("y", chart.y, log=chart.log_y)
+    seen = [asdict(mark) for mark in chart.marks if mark.kind == "measured"]
+    formula = [asdict(mark) for mark in chart.marks if mark.kind == "predicted"]
+    if isinstance(chart.marks[0].x, str):
+        rules = [charts.Rule(mark["y"], mark["series"]) for mark in formula]
+        return charts.bars(seen, x, y, "series", title=chart.title, rules=rules)
+    if seen and formula:
+        note = "Dots measured, lines predicted."
+        return charts.points(seen, x, y, "series", title=chart.title, fit=formula, note=note)
+    return charts.curves(seen or formula, x, y, "series", title=chart.title)
+
+
+def run_all(seed: Seed = 0, json: Json = None) -> None:
+    """Run every result with its defaults; ends with `holds` only if all do."""
+    results, rows = [], []
+    with terminal.progress_shown():
+        from radii import progress
+
+        with progress.task("results", len(STATEMENTS)) as task:
+            for says in STATEMENTS.values():
+                began = time.process_time()
+                result = says.simulation()(seed=seed)
+                agreed = sum(row.holds for row in result.rows)
+                took = f"{time.process_time() - began:.1f}"
+                rows.append((says.name, says.source, f"{agreed}/{len(result.rows)}", took, result.verdict))
+                results.append(result)
+                task.advance(note=says.name)
+    shown = terminal.show(json)
+    shown.print(terminal.table("Results", ("result", "source", "rows", "CPU seconds", "verdict"), rows))
+    terminal.write_json([result.to_dict() for result in results], json)
+    if not all(result.holds for result in results):
+        shown.print("[bold red]fails[/]")
+        raise typer.Exit(1)
+    shown.print("[bold green]holds[/]")
+
+
+def listing(ctx: typer.Context, json: Json = None) -> None:
+    """Watch the papers' theorems hold: without a name, list them; `radii theory NAME --help` shows its parameters."""
+    if ctx.invoked_subcommand is not None:
+        return
+    shown = terminal.show(json)
+    for says in STATEMENTS.values():
+        shown.print(f"[bold]{says.name}[/]  [dim]{escape(says.source)}[/]", soft_wrap=True)
+        shown.print(Padding(escape(says.says), (0, 0, 0, 4)))
+    known = [{"name": says.name, "source": says.source, "statement": says.says} for says in STATEMENTS.values()]
+    terminal.write_json(known, json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(cls=Results, invoke_without_command=True, no_args_is_help=False)
+    group.callback()(listing)
+    app.add_typer(group, name="theory")

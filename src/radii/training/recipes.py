@@ -1,0 +1,227 @@
+"""The papers' recipes as data: model, method, optimizer, schedule, length, augmentation, and smaller budgets.
+
+A recipe's ``settings`` are what a user would write as ``KEY=VALUE``; ``cpu``
+(minutes on two cores, shrunken networks) and ``smoke`` (seconds) are laid over
+them, the user's own settings over all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from radii.errors import unknown_name
+from radii.training.preprocessing import Preprocessing
+
+Budget = Literal["smoke", "cpu", "paper"]
+Settings = Mapping[str, Any]
+NOTHING: Settings = MappingProxyType({})
+SAME_SEARCH = {"adversarial", "trades", "robust-self-training"}  # whose inner search has the same settings
+
+
+@dataclass(frozen=True)
+class PaperRecipe:
+    """How one paper trains one kind of network on one kind of data."""
+
+    source: str
+    data: str  # what the paper trains on
+    model: str
+    method: str
+    settings: Settings
+    cpu: Settings
+    smoke: Settings
+    preprocessing: Preprocessing = "none"
+    by_method: Mapping[str, Settings] = field(default_factory=dict)  # what changes if another method is asked for
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe at a budget, ready to be trained."""
+
+    model: str
+    method: str
+    preprocessing: Preprocessing
+    settings: dict[str, Any]
+
+
+def plan(name: str, budget: Budget = "paper", model: str | None = None, method: str | None = None) -> Plan:
+    """Recipe ``name`` scaled to ``budget``; another ``model`` or ``method`` drops the recipe's arguments for it."""
+    if name not in RECIPES:
+        raise unknown_name("recipe", name, RECIPES)
+    if budget not in ("smoke", "cpu", "paper"):
+        raise unknown_name("budget", budget, ["smoke", "cpu", "paper"])
+    recipe = RECIPES[name]
+    scaled = NOTHING if budget == "paper" else recipe.cpu if budget == "cpu" else recipe.smoke
+    settings = laid_over(recipe.settings, scaled)
+    if method is not None and method != recipe.method:
+        own = recipe.by_method.get(method, NOTHING)
+        shorter = scaled.get("method", {}) if {method, recipe.method} <= SAME_SEARCH else {}
+        settings = {**laid_over(settings, own), "method": laid_over(own.get("method", {}), shorter)}
+    if model is not None and model != recipe.model:
+        settings["model"] = {}
+    return Plan(model or recipe.model, method or recipe.method, recipe.preprocessing, settings)
+
+
+def laid_over(below: Settings, above: Settings) -> dict[str, Any]:
+    """``above`` over ``below``, section by section."""
+    merged = dict(below)
+    for key, value in above.items():
+        inner = merged.get(key)
+        both_sections = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        merged[key] = laid_over(inner, value) if both_sections else value  # type: ignore[arg-type]
+    return merged
+
+
+_CROP_FLIP = {"crop": 4, "flip": True}
+# The public code of Yang et al. sums losses over a batch of 64, so its rates are 64 times larger per mean.
+_YANG_FAST, _YANG_SLOW = 0.64, 0.064
+_MNIST_BALL, _CIFAR_BALL = "linf:0.1", "linf:8/255"
+
+RECIPES: dict[str, PaperRecipe] = {
+    "prach-lampert": PaperRecipe(
+        source="Prach & Lampert 2025, Section 4; 585,000 steps are their 3000 epochs of CIFAR-10, kept for every size",
+        data="cifar10",
+        model="lipschitz-convnet",
+        method="offset-cross-entropy",
+        preprocessing="center",
+        settings={
+            "steps": 585_000,
+            "batch_size": 256,
+            "optimizer": {"lr": 0.1, "cycle_momentum": True},
+            "augmentation": {**_CROP_FLIP, "erase": 8},
+            "model": {"width": 64},
+            "method": {"offset": 0.25, "temperature": 0.25},
+        },
+        cpu={"steps": 1500, "batch_size": 128, "model": {"width": 16}},
+        smoke={"steps": 20, "batch_size": 32, "model": {"width": 4}, "augmentation": {"crop": 1, "erase": 2}},
+        by_method={"gaussian-noise": {"optimizer": {"lr": 0.3}, "method": {"sigma": 0.125, "temperature": 8.0}}},
+    ),
+    "ding-mnist": PaperRecipe(
+        source="Ding et al. 2019, Appendix B.1, with the attack of Madry et al. 2018",
+        data="mnist",
+        model="lenet5",
+        method="adversarial",
+        settings={
+            "steps": 100_000,
+            "batch_size": 50,
+            "optimizer": {"kind": "adam", "schedule": "constant", "lr": 1e-4},
+            "model": {"widen": 1.0},
+            "method": {"threat": "linf:0.3", "steps": 40, "step": 1 / 30},
+        },
+        cpu={
+            "steps": 1500,
+            "batch_size": 100,
+            "optimizer": {"schedule": "one-cycle", "lr": 4e-3},
+            "model": {"widen": 0.25},
+            "method": {"steps": 7, "step": 0.2, "warmup": 0.3},
+        },
+        smoke={"steps": 20, "batch_size": 32, "model": {"widen": 0.125}, "method": {"steps": 2, "step": 0.6}},
+        by_method={
+            "trades": {"method": {"threat": "linf:0.3", "beta": 6.0, "steps": 40, "step": 1 / 30}},
+            "robust-self-training": {"method": {"threat": "linf:0.3", "steps": 40, "step": 1 / 30}},
+            "local-linearity": {"method": {"threat": "linf:0.3"}},
+        },
+    ),
+    "ding-cifar": PaperRecipe(
+        source="Ding et al. 2019, Appendix B.1",
+        data="cifar10",
+        model="wide-resnet",
+        method="adversarial",
+        settings={
+            "steps": 80_000,
+            "batch_size": 128,
+            "optimizer": {
+                "schedule": "steps",
+                "lr": 0.1,
+                "drops": (0.5, 0.75),
+                "nesterov": False,
+                "weight_decay": 2e-4,
+            },
+            "augmentation": _CROP_FLIP,
+            "model": {"depth": 28, "widen": 4.0},
+            "method": {"threat": _CIFAR_BALL, "steps": 10, "step": 0.25},
+        },
+        cpu={"steps": 600, "batch_size": 64, "model": {"depth": 10, "widen": 1.0}, "method": {"steps": 5, "step": 0.4}},
+        smoke={
+            "steps": 6,
+            "batch_size": 16,
+            "augmentation": {"crop": 1},
+            "model": {"depth": 10, "widen": 0.25},
+            "method": {"steps": 2, "step": 0.6},
+        },
+        by_method={"trades": {"method": {"threat": _CIFAR_BALL}}},
+    ),
+    "yang-mnist": PaperRecipe(
+        source="Yang et al. 2020, public code: losses summed over the batch, hence rate 1e-4 * 64",
+        data="mnist",
+        model="cnn1",
+        method="trades",
+        settings={
+            "epochs": 160,
+            "batch_size": 64,
+            "optimizer": {
+                "schedule": "steps",
+                "lr": 64e-4,
+                "drops": (0.25, 0.5, 0.75, 0.875),
+                "nesterov": False,
+            },
+            "method": {"threat": _MNIST_BALL, "beta": 6.0},
+        },
+        cpu={"epochs": 1, "optimizer": {"lr": 0.02}, "model": {"widen": 0.25}, "method": {"steps": 5, "step": 0.3}},
+        smoke={"steps": 20, "batch_size": 32, "model": {"widen": 0.125}, "method": {"steps": 2, "step": 0.6}},
+        by_method={
+            "adversarial": {"method": {"threat": _MNIST_BALL}},
+            "robust-self-training": {"method": {"threat": _MNIST_BALL}},
+            "local-linearity": {"method": {"threat": _MNIST_BALL}},
+            "gradient-regularization": {"method": {"variant": "finite-difference", "h": 0.1}},
+        },
+    ),
+    "yang-cifar": PaperRecipe(
+        source="Yang et al. 2020, public code; rates 64 times the printed ones, and a tenth for AT, RST and LLR",
+        data="cifar10",
+        model="wide-resnet",
+        method="trades",
+        settings={
+            "epochs": 120,
+            "batch_size": 64,
+            "optimizer": {"schedule": "steps", "lr": _YANG_FAST, "drops": (1 / 3, 2 / 3, 5 / 6), "momentum": 0.0},
+            "augmentation": _CROP_FLIP,
+            "model": {"depth": 40, "widen": 10.0, "dropout": 0.0},
+            "method": {"threat": _CIFAR_BALL, "beta": 6.0},
+        },
+        cpu={
+            "steps": 600,
+            "optimizer": {"lr": 0.1, "momentum": 0.9},
+            "model": {"depth": 10, "widen": 1.0},
+            "method": {"steps": 5, "step": 0.3},
+        },
+        smoke={
+            "steps": 6,
+            "batch_size": 16,
+            "augmentation": {"crop": 1},
+            "model": {"depth": 10, "widen": 0.25},
+            "method": {"steps": 2, "step": 0.6},
+        },
+        by_method={
+            "adversarial": {"optimizer": {"lr": _YANG_SLOW}, "method": {"threat": _CIFAR_BALL}},
+            "robust-self-training": {"optimizer": {"lr": _YANG_SLOW}, "method": {"threat": _CIFAR_BALL}},
+            "local-linearity": {"optimizer": {"lr": _YANG_SLOW}, "method": {"threat": _CIFAR_BALL}},
+        },
+    ),
+    "wong-kolter-bmnist": PaperRecipe(
+        source="Ding et al. 2019, Appendix B.2, after Wong & Kolter 2018; trained and proved by bounds instead of their LP",
+        data="mnist+binarize",
+        model="wong-kolter",
+        method="interval-bounds",
+        settings={
+            "epochs": 100,
+            "batch_size": 50,
+            "optimizer": {"kind": "adam", "schedule": "constant", "lr": 1e-3},
+            "method": {"radius": 0.3, "warmup": 0.0, "ramp": 0.5},
+        },
+        cpu={"epochs": 24, "batch_size": 128, "optimizer": {"schedule": "one-cycle", "lr": 4e-3}},
+        smoke={"steps": 20, "batch_size": 32, "model": {"widen": 0.25}},
+    ),
+}

@@ -1,0 +1,97 @@
+"""Suites: the worst case per point, their members and budgets, and the audited bound."""
+
+from __future__ import annotations
+
+from math import comb
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from radii.attacks.apgd import APGD
+from radii.attacks.audit import audit_bound, audit_sample
+from radii.attacks.fab import FAB
+from radii.attacks.pgd import PGD
+from radii.attacks.square import Square
+from radii.attacks.suite import SUITES, Member, members, run_suite
+from radii.errors import InputError
+from radii.threat import Ball
+
+Digits = tuple[Tensor, Tensor]
+
+
+def test_standard_has_the_budgets_of_autoattack() -> None:
+    attacks = [member.attack for member in members("standard")]
+    assert attacks == [
+        APGD("ce", steps=100, restarts=1),
+        APGD("dlr-targeted", steps=100, restarts=1, targets=9),
+        FAB(steps=100, targets=9, restarts=1),
+        Square(queries=5000, share=0.8, restarts=1),
+    ]
+    assert [member.attack for member in members("audited")] == attacks
+    assert {member.name for member in members("exhaustive")} >= {member.name for member in members("standard")}
+    assert set(SUITES) == {"standard", "audited", "exhaustive", "fast", "black-box", "pgd"}
+    with pytest.raises(InputError, match="Did you mean 'standard'"):
+        members("standart")
+
+
+def test_the_worst_case_counts(digits_net: nn.Module, digits: Digits) -> None:
+    x, y = digits[0][1200:1260], digits[1][1200:1260]
+    ball = Ball("linf", 0.1)
+    attacks = (
+        Member("weak", PGD(steps=3, step=0.3)),
+        Member("apgd", APGD("dlr", steps=20)),
+        Member("square", Square(queries=50)),
+    )
+    worst = run_suite(attacks, digits_net, x, y, ball)
+    alone = [run_suite((member,), digits_net, x, y, ball).broken for member in attacks]
+    assert torch.equal(worst.broken, alone[0] | alone[1] | alone[2]), "a point fares in the suite as it fares alone"
+    assert worst.broken_counts()["weak"] == int(alone[0].sum())
+    assert sum(worst.passes.values()) == int(worst.queries.sum())
+    assert sum(worst.broken_counts().values()) == int(worst.broken.sum())
+
+
+def test_the_audit_bound_covers() -> None:
+    """For every truth K, the chance that the bound misses it is at most 5%: by enumeration."""
+    survivors, sampled = 30, 12
+    for truth in range(survivors + 1):
+        missed = 0.0
+        for seen in range(max(0, sampled - (survivors - truth)), min(truth, sampled) + 1):
+            chance = comb(truth, seen) * comb(survivors - truth, sampled - seen) / comb(survivors, sampled)
+            missed += chance * (audit_bound(survivors, sampled, seen).at_most < truth)
+        assert missed <= 0.05 + 1e-12
+
+
+def test_the_audit_bound_at_its_ends() -> None:
+    assert audit_bound(50, 50, 3).at_most == 3, "all were seen: nothing is left to guess"
+    assert audit_bound(0, 0, 0).at_most == 0
+    quiet = audit_bound(1000, 300, 0)
+    assert 5 <= quiet.at_most <= 10, "300 quiet points support a claim of 1% of the rest"
+    assert "at most" in str(quiet)
+    sample = audit_sample(torch.arange(100, 200), 20, seed=0)
+    assert len(sample.unique()) == 20
+    assert torch.equal(sample, audit_sample(torch.arange(100, 200), 20, seed=0))
+    assert len(audit_sample(torch.arange(5), 20, seed=0)) == 5
+
+
+def test_audited_results_bound_the_full_run(digits_net: nn.Module, digits: Digits) -> None:
+    """On a model where only Square works, the bound from a sample covers what a full run breaks."""
+
+    class Staircase(nn.Module):
+        def forward(self, batch: Tensor) -> Tensor:
+            return digits_net((batch * 16).round() / 16)
+
+    x, y = digits[0][1300:1400], digits[1][1300:1400]
+    attacks = (Member("apgd-ce", APGD("ce", steps=5)), Member("square", Square(queries=150)))
+    ball = Ball("linf", 0.12)
+    full = run_suite(attacks, Staircase(), x, y, ball)
+    assert full.broken_counts()["square"] > 5
+    covered = 0
+    for seed in range(5):
+        part = run_suite(attacks, Staircase(), x, y, ball, seed=seed, audit=30)
+        assert part.audit is not None
+        assert part.audit.sampled == 30
+        assert part.passes["square"] < full.passes["square"]
+        truth = run_suite(attacks, Staircase(), x, y, ball, seed=seed).broken_counts()["square"]
+        covered += part.audit.at_most >= truth
+    assert covered >= 4

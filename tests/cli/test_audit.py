@@ -1,0 +1,69 @@
+"""``radii audit``: table, words, JSON, pictures."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from radii.cli import audit
+from radii.errors import InputError
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    made = typer.Typer()
+    made.callback()(lambda: None)
+    audit.register(made)
+    return made
+
+
+def test_one_dataset(app, tmp_path) -> None:
+    result = CliRunner().invoke(
+        app, ["audit", "digits", "--eps", "8/255", "--json", "-", "--pairs", str(tmp_path / "p.png")]
+    )
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["name"] == "digits"
+    assert found["test"]["share_possible"] == 1.0
+    assert "permits a perfect robust classifier" in found["verdict"][0]
+    assert found["shape"]["components_for_variance"]["0.5"] == 5
+    assert (tmp_path / "p.png").stat().st_size > 500
+
+
+def test_variants_side_by_side(app, tmp_path) -> None:
+    picture, page, out = tmp_path / "a.svg", tmp_path / "a.html", tmp_path / "a.json"
+    words = ["audit", "digits", "digits+binarize", "--norm", "l2", "--quick", "--json", str(out)]
+    result = CliRunner().invoke(app, [*words, "--plot", str(picture)])
+    assert result.exit_code == 0, result.output
+    audits = json.loads(out.read_text())["audits"]
+    assert [found["name"] for found in audits] == ["digits", "digits+binarize"]
+    assert audits[0]["shape"] is None
+    assert "train-train separation" in result.output
+    assert picture.read_text().startswith("<svg")
+    assert CliRunner().invoke(app, ["audit", "digits", "--plot", str(page)]).exit_code == 0
+    assert "principal components" in page.read_text()
+
+
+def test_a_work_folder_is_used_again(app, tmp_path) -> None:
+    words = ["audit", "digits", "--quick", "--work", str(tmp_path / "work"), "--json", "-"]
+    first = CliRunner().invoke(app, words)
+    assert first.exit_code == 0, first.output
+    assert len(list((tmp_path / "work").rglob("block-*.npy"))) == 3
+    assert CliRunner().invoke(app, words).stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["digits", "--norm", "l7"], "No norm is called 'l7'"),
+        (["digits", "--eps", "a"], "Radius 'a' is not a number"),
+        (["no-such-data"], "no-such-data"),
+    ],
+)
+def test_bad_input(app, words, message) -> None:
+    result = CliRunner().invoke(app, ["audit", *words])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)

@@ -1,0 +1,46 @@
+"""Recipes, budgets, event files and the learning-rate search as a user types them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+
+def test_a_recipe_at_the_smallest_budget(radii: Callable, tmp_path: Path) -> None:
+    words = ("train", "digits", "--recipe", "ding-mnist", "--budget", "smoke", "steps=3")
+    made = radii(*words, "--tensorboard", tmp_path / "tb", "--plot", tmp_path / "curve.svg", "--summary", "--json", "-")
+    assert made.code == 0, made.err
+    run = json.loads(made.out)
+    spec = json.loads((Path(run["folder"]) / "spec.json").read_text())["spec"]
+    assert spec["method"]["name"] == "adversarial"
+    assert spec["preprocessing"] == "none"
+    assert spec["recipe"]["steps"] == 3
+    assert spec["model"]["arguments"]["widen"] == 0.125
+    assert list((tmp_path / "tb").glob("events.out.tfevents.*"))
+    assert (tmp_path / "curve.svg").stat().st_size > 1000
+    assert "multiply-adds" in made.err
+
+
+def test_learning_rates_are_searched_and_drawn(radii: Callable, tmp_path: Path) -> None:
+    words = ("digits", "--model", "mlp", "model.width=16", "epochs=1", "batch_size=64", "--trials", 2, "--workers", 0)
+    made = radii("lr-search", *words, "--low", 1e-4, "--high", 1, "--plot", tmp_path / "lr.svg", "--json", "-")
+    assert made.code == 0, made.err
+    found = json.loads(made.out)
+    assert [trial["lr"] for trial in found["trials"]] == sorted(trial["lr"] for trial in found["trials"])
+    assert found["best"] == max(found["trials"], key=lambda trial: trial["validation_accuracy"])["lr"]
+    assert "← best" in made.err
+    assert (tmp_path / "lr.svg").exists()
+
+
+def test_mistakes_are_sentences(radii: Callable) -> None:
+    for words, says in (
+        (("train", "digits", "--recipe", "ding-minst"), "Did you mean 'ding-mnist'"),
+        (("train", "digits", "--recipe", "ding-mnist", "--budget", "gpu"), "No budget is called 'gpu'"),
+        (("train", "digits", "optimizer.drops=[0.5]"), "optimizer.schedule=steps"),
+        (("train", "digits", "--method", "adversarial", "method.threat=linf:x"), "is not a number"),
+        (("lr-search", "digits", "--low", 2, "--high", 1), "0 < low < high"),
+    ):
+        made = radii(*words)
+        assert made.code == 2
+        assert says in made.err, made.err

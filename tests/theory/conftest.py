@@ -1,0 +1,30 @@
+"""Parameters at which each theorem still bites but takes about a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+SMALL: dict[str, dict[str, Any]] = {
+    "no-free-robustness": {"n": 16, "precision": 0.002, "trained_functions": 1},
+    "nearest-neighbor-bound": {"d": 2, "training_sets": 12, "tests": 500},
+    "r-separation": {"per_class": 15, "d": 20, "trials": 5},
+    "half-spaces": {"d": (10, 100), "samples": 5000},
+    "concentration": {"d": 100, "samples": 10_000},
+    "concentric-spheres": {"widths": (4, 64), "steps": 60, "tests": 500},
+    "facets": {"largest": 4},
+    "random-networks": {"d": (100,), "k": (100,), "networks": 40, "activations": ("tanh", "relu")},
+    "gradient-flow": {"d": (50, 100, 200), "width": 60, "networks": 4},
+    "max-margin-bias": {"d": (30, 60), "width": 20},
+    "robust-network": {"d": (50, 200), "restarts": 3},
+    "gaussian-model": {"d": (10_000,), "epsilon": (0.25,), "draws": 2},
+    "bernoulli-model": {"d": (10_000, 100_000)},
+    "neighbor-distances": {"n": 5000, "queries": 100},
+}
+
+
+@pytest.fixture
+def small() -> dict[str, dict[str, Any]]:
+    """Quick parameters by result."""
+    return SMALL
