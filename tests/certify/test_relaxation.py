@@ -229,6 +229,7 @@ def test_a_threshold_is_proved_to_half_its_step() -> None:
     [
         (nn.Sequential(nn.Flatten(), nn.Linear(72, 5), nn.GELU(), nn.Linear(5, 3)), r"2 \(GELU\)"),
         (nn.Sequential(nn.Flatten(), nn.Softmax(1)), r"1 \(Softmax\)"),
+        (nn.Sequential(nn.Conv2d(2, 3, 3), nn.InstanceNorm2d(3), nn.Flatten()), r"1 \(InstanceNorm2d\)"),
     ],
 )
 def test_a_layer_without_bounds_is_named(model, named) -> None:
@@ -255,6 +256,14 @@ class Batchwise(nn.Module):
 def test_what_is_no_function_of_one_input_is_refused(model) -> None:
     with pytest.raises(InputError, match="cannot be bounded"):
         certify(model, inputs(), [0.1])
+
+
+def test_float64_models_are_bounded_and_float16_refused() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(72, 3))
+    double = margins(model.double(), inputs().double(), Ball("linf", 0.01))
+    assert torch.allclose(double, margins(model.float(), inputs(), Ball("linf", 0.01)), atol=1e-4)
+    with pytest.raises(InputError, match="float16"):
+        margins(model.half(), inputs().half(), Ball("linf", 0.01))
 
 
 def test_nan_proves_nothing() -> None:
