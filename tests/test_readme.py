@@ -35,6 +35,9 @@ def test_public_names_are_what_they_say() -> None:
 
     for name in radii.__all__:
         assert getattr(radii, name) is not None
+    assert radii.data.variants.smooth is not None
+    assert callable(radii.theory.no_free_robustness)
+    assert callable(radii.certify)
     assert set(dir(radii)) >= {"audit", "train", "evaluate", "certify", "assess"}
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = radii.nonsense

@@ -21,11 +21,15 @@ _HOMES = {
     "InputError": "radii.errors",
     "Store": "radii.study.store",
     "assess": "radii.study.assess",
+    "attack": "radii.attacks.catalog",
     "audit": "radii.geometry.audit",
     "evaluate": "radii.metrics.evaluation",
+    "export": "radii.models.export",
     "load": "radii.data.sources",
     "train": "radii.study.planning",
 }
+
+_ROOMS = ("certify", "data", "theory")  # packages that are part of the public names; certify can be called
 
 __all__ = [
     "Ball",
@@ -38,15 +42,20 @@ __all__ = [
     "Store",
     "__version__",
     "assess",
+    "attack",
     "audit",
     "certify",
+    "data",
     "evaluate",
+    "export",
     "load",
+    "theory",
     "train",
 ]
 
 if TYPE_CHECKING:
-    from radii import certify
+    from radii import certify, data, theory
+    from radii.attacks.catalog import attack
     from radii.certify.certificate import Certificate
     from radii.data.dataset import Data, Dataset
     from radii.data.sources import load
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
     from radii.geometry.audit import audit
     from radii.metrics.evaluation import evaluate
     from radii.models.classifier import Classifier
+    from radii.models.export import export
     from radii.study.assess import assess
     from radii.study.planning import train
     from radii.study.store import Store
@@ -61,8 +71,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "certify":  # a package that can be called
-        return importlib.import_module("radii.certify")
+    if name in _ROOMS:
+        return importlib.import_module(f"radii.{name}")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'radii' has no attribute {name!r}")

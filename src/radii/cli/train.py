@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +67,7 @@ def train(
     if summary:
         terminal.errors.print(_layers(step))
     found = store.is_done(step)
-    with terminal.progress_shown(), recorded(tensorboard), teamwork() as crew:
+    with teamwork() as crew, terminal.progress_shown() if crew.leads else nullcontext(), recorded(tensorboard):
         run = _together(step, store, crew.agreed) if crew.size > 1 else store.ensure(step)
         if run is None:  # this process assisted; the leading one tells
             return
