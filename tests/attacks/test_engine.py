@@ -27,9 +27,9 @@ ATTACKS: dict[str, Attack] = {
     "pgd restarts": PGD(steps=5, step=0.3, restarts=3),
     "apgd-ce": APGD("ce", steps=20),
     "apgd-dlr": APGD("dlr", steps=20),
-    "apgd-t": APGD("dlr-targeted", steps=10, targets=3),
-    "fab": FAB(steps=10, targets=3),
-    "square": Square(queries=60),
+    "apgd-t": APGD("dlr-targeted", steps=10, targets=2),
+    "fab": FAB(steps=10, targets=2),
+    "square": Square(queries=40),
     "minimum-norm": MinimumNorm(steps=20),
 }
 BALLS = [Ball("linf", 0.15), Ball("l2", 0.6), Ball("linf", 0.1, None), Ball("l2", 0.5, None)]
@@ -40,11 +40,11 @@ every_ball = pytest.mark.parametrize("ball", BALLS, ids=str)
 @every_attack
 @every_ball
 def test_successes_are_real(attack: Attack, ball: Ball, digits_net: nn.Module, digits: tuple[Tensor, Tensor]) -> None:
-    x, y = digits[0][1200:1260], digits[1][1200:1260]
+    x, y = digits[0][1200:1230], digits[1][1200:1230]
     result = attack(digits_net, x, y, ball, stream(0, "test"))
     assert result.x_adv.dtype == torch.float32
     assert result.broken.any(), "a naturally trained net breaks somewhere"
-    for batch_size in (1, 7, 60):
+    for batch_size in (1, 7, 30):
         again = predict(digits_net, result.x_adv, batch_size)
         assert ((again != y) == result.broken)[result.broken].all()
     assert ball.contains(result.x_adv, x).all()
@@ -59,7 +59,7 @@ def test_successes_are_real(attack: Attack, ball: Ball, digits_net: nn.Module, d
 def test_a_point_fares_alike_in_any_company(
     attack: Attack, ball: Ball, digits_net: nn.Module, digits: tuple[Tensor, Tensor]
 ) -> None:
-    x, y = digits[0][1260:1290], digits[1][1260:1290]
+    x, y = digits[0][1260:1280], digits[1][1260:1280]
     model = digits_net
     whole = attack(model, x, y, ball, stream(1, "test"))
     small = _with_batch(attack, 7)(model, x, y, ball, stream(1, "test"))

@@ -194,6 +194,8 @@ def test_votes_are_counted_across_batches() -> None:
 def test_ladder_refuses_what_cannot_be_certified() -> None:
     with pytest.raises(InputError, match=r"needs 1,278,\d+ samples even if none"):
         Ladder.of(0.25, [1.1], 1, 10, 0.001, 10_000)
+    with pytest.raises(InputError, match="out of reach"):
+        Ladder.of(0.25, [1.5], 784, 10, 0.001, 10_000)
     assert Ladder.of(0.25, [0.25, 1.1], 1, 10, 0.001, 10_000).radii == (0.25,)
 
 

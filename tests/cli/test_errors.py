@@ -113,6 +113,8 @@ FLAGS = {
     "unknown preprocessing": (("--preprocessing", "whiten"), "preprocessing"),
     "settings file that is not there": (("--config", "no.toml"), "no.toml does not exist"),
     "a seed that is no number": (("--seed", "x"), "--seed"),
+    "a device that is not here": (("--device", "cuda:7", "epochs=1"), "'cuda:7' cannot be used"),
+    "a device that does not exist": (("--device", "gpu", "epochs=1"), "'gpu' cannot be used"),
     "unknown option": (("--modle", "lenet5"), "--modle"),
     "JSON to a place that cannot be": (("--json", "/dev/null/x.json", "epochs=1"), "x.json cannot be written"),
 }

@@ -126,8 +126,9 @@ class _MinimumNormSearch(GradientSearch):
         state = _noted(state, adversarial, distance)
         share = (1 + torch.cos(pi * state.age / self.steps)) / 2
         growth = self.attack.growth * share
-        # Before the first find the boundary is where the tangent plane says, and a little beyond for rounding.
+        # Before the first find the boundary is where the tangent plane says, or further at every step.
         plane = distance + (-rise).clamp_min(0) / length(gradient, DUAL[norm]).clamp_min(1e-12)
+        plane = torch.maximum(plane, torch.where(state.reach < torch.inf, state.reach, 0.0))
         grown = torch.where(state.best_distance < torch.inf, state.reach, plane) * (1 + growth)
         shrunk = torch.minimum(state.reach * (1 - growth), state.best_distance)
         reach = torch.where(adversarial, shrunk, grown).clamp_max(self.ball.radius)

@@ -40,7 +40,12 @@ class Ladder:
         rising = sorted(set(radii))
         levels = {r: float(norm.cdf((r + shift) / sigma)) / DOWN + tails for r in rising}
         fewest = fewest_samples(levels[rising[0]], alpha)
-        if levels[rising[0]] >= 1 or fewest > most:
+        if levels[rising[0]] >= 1:
+            raise InputError(
+                f"Radius {rising[0]:g} is out of reach at sigma {sigma:g}: the votes would have to be surer than the "
+                "noise generator's tails allow. Choose a smaller radius or a larger sigma."
+            )
+        if fewest > most:
             raise InputError(
                 f"Radius {rising[0]:g} at sigma {sigma:g} needs {fewest:,} samples even if none of them fails "
                 f"(alpha {alpha:g}), got {most:,} instead. Allow more, or choose a smaller radius or a larger sigma."

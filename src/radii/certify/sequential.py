@@ -25,7 +25,7 @@ from radii.errors import InputError
 
 GROWTH = 1.15  # of the sample size from look to look
 FIRST, LAST = 0.5, 0.25  # shares of alpha kept for the first and for the last look
-MISSED = 0.02  # chance that the futility stop drops a point which the full test passes every other time
+MISSED = 0.1  # chance that the futility stop drops a point which the full test passes every other time
 EARLIEST = 16  # samples after which a hopeless point may go
 NEGLIGIBLE = 1e-30  # probabilities below it are left out of sums: together far less than SLACK
 DOWN = 1 - 1e-12  # normal quantiles in float64 are good to far better: radii are rounded down, levels up by it

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot
@@ -57,7 +58,7 @@ def audit(
     for audited, data in found:
         for sentence in audited.verdict:
             prefix = f"{data.name}: " if len(found) > 1 else ""
-            console.print(terminal.escape(prefix + sentence), soft_wrap=True)
+            console.print(escape(prefix + sentence), soft_wrap=True)
     if pairs is not None:
         _draw_pairs(*found[0], pairs)
     if plot is not None:

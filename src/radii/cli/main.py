@@ -30,6 +30,8 @@ COMMANDS = (
     "audit",
     "train",
     "lr_search",
+    "evaluate",
+    "attack",
     "certify",
     "export",
     "theory",

@@ -87,6 +87,7 @@ class RichDisplay:
             TextColumn("[dim]{task.fields[note]}"),
             console=errors,
             transient=True,
+            disable=not errors.is_terminal,  # a log gets no bars, and no empty lines for them
         )
         self._open = 0
 

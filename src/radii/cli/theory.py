@@ -90,10 +90,11 @@ def _option(hint: Any) -> Any:
     kind, explanation = get_args(hint)
     many = get_origin(kind) is tuple
     member = get_args(kind)[0] if many else kind
-    numeric = float in (member, *get_args(member))
-    parser = {"parser": _number, "metavar": "NUMBER"} if numeric else {}
-    help_text = f"{explanation}; repeat for several." if many else f"{explanation}."
-    return Annotated[list[member] if many else kind, typer.Option(help=escape(help_text), **parser)]  # type: ignore[valid-type]
+    help_text = escape(f"{explanation}; repeat for several." if many else f"{explanation}.")
+    option = typer.Option(help=help_text)
+    if float in (member, *get_args(member)):
+        option = typer.Option(help=help_text, parser=_number, metavar="NUMBER")
+    return Annotated[list[member] if many else kind, option]  # type: ignore[valid-type]
 
 
 def _number(given: str | float) -> float:
@@ -134,7 +135,7 @@ def _cells(row: Row) -> tuple[str, str, str, str]:
 
 
 def drawn(chart: Chart) -> charts.Chart:
-    """A chart of the report: bars over words; dots on lines where every line has dots; else lines, dashed if predicted."""
+    """A chart of the report: bars over words, dots for measurements and lines for formulas over numbers."""
     from dataclasses import asdict
 
     from radii.report import charts
@@ -146,10 +147,9 @@ def drawn(chart: Chart) -> charts.Chart:
     if isinstance(chart.marks[0].x, str):
         rules = [charts.Rule(mark["y"], mark["series"]) for mark in formula]
         return charts.bars(seen, x, y, "series", title=chart.title, rules=rules)
-    if seen and formula and {mark["series"] for mark in formula} <= {mark["series"] for mark in seen}:
-        return charts.points(seen, x, y, "series", title=chart.title, fit=formula, note="Dots measured, lines predicted.")
     if seen and formula:
-        return charts.curves([*seen, *formula], x, y, "series", dash="kind", title=chart.title)
+        note = "Dots measured, lines predicted."
+        return charts.points(seen, x, y, "series", title=chart.title, fit=formula, note=note)
     return charts.curves(seen or formula, x, y, "series", title=chart.title)
 
 

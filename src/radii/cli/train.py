@@ -11,7 +11,7 @@ import typer
 
 from radii.cli import settings as settings_
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot, Seed
+from radii.cli.terminal import Device, Json, Plot, Seed
 from radii.files import check_writable
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def train(
     summary: Annotated[bool, typer.Option("--summary", help="List the network's layers before training.")] = False,
     plot: Plot = None,
     seed: Seed = 0,
+    device: Device = "cpu",
     json: Json = None,
 ) -> None:
     """Train a classifier; the same command again finds the run, and after a kill continues it.
@@ -59,7 +60,7 @@ def train(
 
     if plot is not None:
         check_writable(plot)
-    store = Store.default()
+    store = Store.default(device)
     step = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
     if checkpoint_minutes is not None:
         os.environ["RADII_CHECKPOINT_SECONDS"] = str(60 * checkpoint_minutes)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.geometry.best import Best
-from radii.geometry.points import Points
+from radii.geometry.points import Points, fixed
 
 COMPONENTS, GROUP, CHUNK, TILE = 128, 16, 256, 2048
 UNIT = 2.0**-24  # rounding of one float32 operation
@@ -43,7 +43,7 @@ class ProjectedSearch:
         best = Best.empty(len(queries), k)
         for start in range(0, len(queries), CHUNK):
             part = slice(start, start + CHUNK)
-            rows = np.ascontiguousarray(queries.rows[part])
+            rows, labels = np.array(queries.rows[part], order="C"), fixed(queries.labels[part])
             own = project(rows, self.mean, self.directions)
             length = (own.astype(np.float64) ** 2).sum(1)
             left = np.concatenate([-2 * own, np.ones((len(own), 1), np.float32)], 1)
@@ -51,7 +51,7 @@ class ProjectedSearch:
             for first in range(0, len(self.references), TILE):
                 lower = left @ self.projected[first : first + TILE].T  # ||p_y||² - 2<p_x, p_y>
                 sweep(
-                    rows, queries.labels[part], numbers[part], self.references.rows, self.references.labels, first,
+                    rows, labels, numbers[part], self.references.rows, self.references.labels, first,
                     self.want, True, lower, length, slack, best.score[part], best.index[part], zero_of(rows),
                 )  # fmt: skip
         return best
@@ -119,7 +119,7 @@ class GroupedSearch:
         best = Best.empty(len(queries), k)
         for start in range(0, len(queries), CHUNK):
             part = slice(start, start + CHUNK)
-            rows = np.ascontiguousarray(queries.rows[part])
+            rows, labels = np.array(queries.rows[part], order="C"), fixed(queries.labels[part])
             own, length = group_sums(rows)
             score = best.score[part]
             lower = np.empty((len(rows), TILE), np.float32)
@@ -128,7 +128,7 @@ class GroupedSearch:
                 slack = self.rounding(length, score[:, -1])
                 group_bounds(own, sums, (score[:, -1] + slack).astype(np.float32), lower)
                 sweep(
-                    rows, queries.labels[part], numbers[part], self.references.rows, self.references.labels, first,
+                    rows, labels, numbers[part], self.references.rows, self.references.labels, first,
                     self.want, False, lower[:, : len(sums)], np.zeros(len(rows)), slack, score, best.index[part],
                     zero_of(rows),
                 )  # fmt: skip

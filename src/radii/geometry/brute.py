@@ -17,7 +17,7 @@ def search(queries: Points, references: Points, norm: Norm, label: str, k: int, 
 
     float64 differences of float32 values and sums of whole numbers below 2^53
     are exact, so this is also what the faster searches are tested against.
-    ``own``: queries are the references from this row on, and none is its own neighbor.
+    ``own``: query i is reference ``own + i``, if there is such a reference, and not its own neighbor.
     """
     from scipy.spatial.distance import cdist
 
@@ -32,7 +32,8 @@ def search(queries: Points, references: Points, norm: Norm, label: str, k: int, 
             score[equal if label == "other" else ~equal] = np.inf
         if own is not None:
             rows = np.arange(len(block))
-            score[rows, own + start + rows] = np.inf
+            here = rows[(own + start + rows >= 0) & (own + start + rows < len(references))]
+            score[here, own + start + here] = np.inf
         found.append(_smallest(score, k))
     return Best(np.concatenate([best.score for best in found]), np.concatenate([best.index for best in found]))
 

@@ -60,7 +60,14 @@ def labelled(x: Any, y: Any, name: str = "x") -> Points:
         raise InputError(f"{name} must be uint8 pixels or floating point features, got {flat.dtype} instead.")
     if flat.shape[1] == 0:
         raise InputError(f"{name} must have at least one coordinate, got shape {rows.shape} instead.")
-    return Points(flat, labels.astype(np.int64, copy=False))
+    return Points(fixed(flat), fixed(labels.astype(np.int64, copy=False)))
+
+
+def fixed(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written to: kernels are compiled once for it, not again for read-only memory maps."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def check_finite(points: Points, name: str, block: int = 1 << 16) -> None:

@@ -19,7 +19,7 @@ from radii.errors import InputError
 from radii.files import write_whole
 from radii.geometry import brute
 from radii.geometry.best import Best
-from radii.geometry.points import Points
+from radii.geometry.points import Points, fixed
 from radii.randomness import numpy_stream
 from radii.threat import Norm
 
@@ -113,8 +113,7 @@ class _Lazy:
 def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prepared:
     from radii.geometry import bounded, linf
 
-    if not references.rows.flags.c_contiguous:
-        references = Points(np.ascontiguousarray(references.rows), references.labels)
+    references = Points(fixed(np.ascontiguousarray(references.rows)), fixed(references.labels))
     rng = numpy_stream(0, "neighbors")  # samples guide the search; its result does not depend on them
     if norm == "linf":
         return linf.prepare(references, queries, want, rng)

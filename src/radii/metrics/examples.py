@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from radii.errors import InputError
@@ -53,3 +56,14 @@ def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExam
             )
         )  # fmt: skip
     return tuple(made)
+
+
+def contact_sheet(examples: Sequence[WorstExample], scale: int = 4) -> bytes:
+    """The strips of several examples, one below the other, as a PNG; each pixel ``scale`` times enlarged."""
+    strips = [example.strip() for example in examples]
+    line = np.full((1, *strips[0].shape[1:]), 255, np.uint8)
+    rows = [part for strip in strips for part in (strip, line)][:-1]
+    sheet = np.concatenate(rows).repeat(scale, 0).repeat(scale, 1)
+    file = io.BytesIO()
+    Image.fromarray(sheet).save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -12,7 +12,6 @@ MODELS = Registry(
         "cnn2": "radii.models.cnn:CNN2",
         "wong-kolter": "radii.models.cnn:WongKolterConvNet",
         "wide-resnet": "radii.models.wide_resnet:WideResNet",
-        "small-convnet": "radii.models.small_convnet:SmallConvNet",
         "lipschitz-convnet": "radii.models.lipschitz_convnet:LipschitzConvNet",
         "lipschitz-mlp": "radii.models.lipschitz_mlp:LipschitzMLP",
     },

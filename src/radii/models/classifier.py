@@ -104,3 +104,14 @@ def predict(model: nn.Module, x: Tensor, batch_size: int = 512) -> Tensor:
 def predicted_class(logits: Tensor) -> Tensor:
     """argmax of logits, and -1 where any logit is NaN: unknown is never a class."""
     return torch.where(logits.isnan().any(1), -1, logits.argmax(1))
+
+
+def usable(device: str) -> torch.device:
+    """The device called ``device``, if this machine has it."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"The device {device!r} cannot be used: {reason}. Try --device cpu.") from error
+    return found

@@ -150,11 +150,12 @@ def points(
     fields = {"x": x, "y": y, "series": series}
     values = picked(rows, fields, "points")
     base = draw.base(values)
-    over = {"x": draw.axis(x, "x", values), **draw.colors(values, series, "circle")}
-    height = draw.axis(y, "y", values)
+    line = picked(fit, {**fields, "y": Field(y.name)}, "points' fit") if fit else []
+    both = [*values, *line]  # a bound may be a line of its own, without points
+    over = {"x": draw.axis(x, "x", both), **draw.colors(both, series, "circle")}
+    height = draw.axis(y, "y", both)
     layers = []
-    if fit:
-        line = picked(fit, {**fields, "y": Field(y.name)}, "points' fit")
+    if line:
         layers.append(draw.base(line).mark_line(strokeWidth=1.75).encode(y=height, **over))
     if y.low:
         layers.append(base.mark_rule(strokeWidth=1.5).encode(**draw.ends(y), **over))

@@ -68,7 +68,7 @@ def run_processes(steps: Sequence[Step], store: Store, workers: int | None = Non
                 ProcessPoolExecutor(count, context, initializer=_start_worker, initargs=(messages,)) as pool,
             ):
                 try:
-                    _drain(todo, store, lambda step: pool.submit(_work, step.to_json(), str(store.root)))
+                    _drain(todo, store, lambda step: pool.submit(_work, step.to_json(), str(store.root), store.device))
                 except (KeyboardInterrupt, SystemExit):
                     pool.shutdown(wait=False, cancel_futures=True)
                     for child in mp.active_children():
@@ -109,8 +109,8 @@ def _first_mistake(failures: dict[str, BaseException]) -> BaseException:
     return real[0] if len(real) == 1 and isinstance(real[0], InputError) else FailedStepsError(failures)
 
 
-def _work(step_json: dict[str, Any], root: str) -> str:
-    return Store(Path(root)).ensure(from_json(step_json)).id
+def _work(step_json: dict[str, Any], root: str, device: str) -> str:
+    return Store(Path(root), device).ensure(from_json(step_json)).id
 
 
 def _start_worker(messages: Queue[Any]) -> None:

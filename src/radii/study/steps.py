@@ -23,6 +23,7 @@ from radii.errors import InputError, unknown_name
 from radii.geometry.audit import audit
 from radii.metrics.evaluation import evaluate
 from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
+from radii.models.classifier import usable
 from radii.spec import Spec, explain
 from radii.study.inputs import Component, DataSpec
 from radii.study.points import save_scores
@@ -105,7 +106,7 @@ class Train(Step):
             std=std,
             box=data.train.box,
         )
-        model = initialised(architecture, self.seed)
+        model = initialised(architecture, self.seed).to(usable(work.store.device))
         objective = METHODS.factory(self.method.name)(**METHODS.arguments(self.method.name, self.method.arguments))
         history = train(
             model,

@@ -90,14 +90,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Store:
-    """Runs under one folder of one file system."""
+    """Runs under one folder of one file system; networks are trained on ``device``."""
 
     root: Path
+    device: str = "cpu"
 
     @classmethod
-    def default(cls) -> Store:
+    def default(cls, device: str = "cpu") -> Store:
         """``$RADII_RUNS`` or ``./radii-runs``."""
-        return cls(Path(os.environ.get("RADII_RUNS", "radii-runs")))
+        return cls(Path(os.environ.get("RADII_RUNS", "radii-runs")), device)
 
     def folder(self, step: Step) -> Path:
         """Where the step's run is, or will be."""

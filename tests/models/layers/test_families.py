@@ -18,6 +18,7 @@ from radii.models.layers.families import FAMILIES
 from radii.models.layers.head import MarginHead, NormalizedLinear
 from radii.models.layers.liresnet import LinearResidualConv2d
 from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
+from radii.models.layers.residual import residual_step
 from radii.models.layers.sll import SLLConv2d, SLLLinear
 from radii.models.layers.soc import SOCConv2d
 from radii.models.lipschitz_convnet import LipschitzConvNet
@@ -151,6 +152,23 @@ def test_cpl_by_its_formula() -> None:
     torch.testing.assert_close(layer(x), expected, rtol=1e-8, atol=1e-10)
 
 
+def test_the_residual_step_has_autograds_gradients() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, weight, bias = (
+        torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in [(3, 4, 5, 6), (2, 4, 3, 3), (2,)]
+    )
+    direction = torch.randn(x.shape, generator=generator, dtype=torch.float64)
+    hidden = nn.functional.conv2d(x, weight, bias, padding=1).relu()
+    plain = x - nn.functional.conv_transpose2d(hidden, weight, padding=1)
+    found = residual_step(x, weight, bias)
+    torch.testing.assert_close(found, plain)
+    wanted = torch.autograd.grad((plain * direction).sum(), (x, weight, bias))
+    torch.testing.assert_close(torch.autograd.grad((found * direction).sum(), (x, weight, bias)), wanted)
+    (alone,) = torch.autograd.grad((residual_step(x, weight.detach(), None) * direction).sum(), x)
+    assert alone.shape == x.shape
+
+
 def test_the_warm_norm_follows_training() -> None:
     layer = CPLConv2d(4, 3, input_size=(6, 6))
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.05)
@@ -166,7 +184,7 @@ def test_the_warm_norm_follows_training() -> None:
 
 def test_the_linear_residual_block_is_bounded_and_estimated() -> None:
     layer = randomized(LinearResidualConv2d(3, 3, gain=0.3, input_size=(5, 4)), (3, 5, 4))
-    estimate = float(layer.eval().lipschitz_estimate())
+    estimate = layer.eval().lipschitz_estimate().item()
     matrix = operator_matrix(copy.deepcopy(layer).double(), (3, 5, 4))
     truth = float(torch.linalg.matrix_norm(matrix, 2))
     assert truth * (1 - 1e-4) <= estimate <= truth * (1 + 1e-6)

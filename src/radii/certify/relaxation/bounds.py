@@ -14,6 +14,7 @@ and u = 2^-24, is added to its interval and taken off its lines. The factor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
@@ -150,7 +151,7 @@ def backward(
             continue
         A = pending.pop(place)
         layer, here = network.layers[place], bounds[place]
-        count += A[0, 0].numel()
+        count += prod(A.shape[2:])
         if isinstance(layer, Affine | Sum):
             if here.error is not None:
                 total = total - _dot(A.abs(), here.error)
@@ -174,7 +175,7 @@ def backward(
             pending[source] = pending[source] + through if source in pending else through
     if 0 in pending:
         A = pending.pop(0)
-        count += A[0, 0].numel()
+        count += prod(A.shape[2:])
         total, size = _concrete_input(A, region, total, size)
     return total - size * (count + 100) * torch.finfo(total.dtype).eps if total.dtype == torch.float64 else total
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from radii import progress
 from radii.certify.certificate import Certificate
 from radii.certify.relaxation.bounds import Region, forward
-from radii.certify.relaxation.margins import METHODS, Method, lower_margins, margin_specs
+from radii.certify.relaxation.lower_margins import METHODS, Method, lower_margins, margin_specs
 from radii.certify.relaxation.network import Network, build
-from radii.certify.relaxation.tracing import trace
+from radii.certify.relaxation.tracing import example, trace
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, frozen, predicted_class
 from radii.threat import Ball, Norm
@@ -44,11 +44,12 @@ class Bounded:
 
     def _check(self, model: nn.Module) -> None:
         """The traced layers and the model agree on random inputs; else its forward pass depends on values."""
-        x = torch.rand(4, *self.network.input_shape, generator=torch.Generator().manual_seed(0))
+        like = example(model)
+        x = torch.rand(4, *self.network.input_shape, generator=torch.Generator().manual_seed(0)).to(like)
         with torch.no_grad(), frozen(model):
             here = forward(self.network, _point(x.to(self.dtype)))[self.network.output]
-            logits = model(x.to(next(iter(model.parameters()), x).device)).to(self.dtype).cpu()
-        if not torch.allclose(here.lower.cpu(), logits, rtol=1e-3, atol=1e-3):
+            logits = model(x).to(self.dtype)
+        if not torch.allclose(here.lower, logits, rtol=1e-3, atol=1e-3):
             raise InputError("The model cannot be bounded: its forward pass does different things to different inputs.")
 
     def margins(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method = "crown", steps: int = 20) -> Tensor:
@@ -69,7 +70,10 @@ class Bounded:
         """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing."""
         proved = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         for attempt in CHEAPER[method]:
-            for rows in torch.nonzero(~proved)[:, 0].split(256 if attempt in ("ibp", "crown-ibp") else 8):
+            left = torch.nonzero(~proved)[:, 0]
+            if len(left) == 0:
+                break
+            for rows in left.split(256 if attempt in ("ibp", "crown-ibp") else 8):
                 proved[rows] = (self.margins(x[rows], prediction[rows], ball, attempt) > 0).all(1)
         return proved
 

@@ -107,7 +107,8 @@ def _refusal(record: Record, why: str) -> InputError:
     name = getattr(record.operation, "__name__", str(record.operation))
     return InputError(
         f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, ReLU, "
-        "leaky ReLU, pooling, batch norm in eval mode, flatten, additions, steps and clamps; smoothing certifies any model."
+        "leaky ReLU, pooling, batch norm in eval mode, flatten, additions, steps and clamps; "
+        "smoothing certifies any model."
     )
 
 
@@ -126,6 +127,8 @@ def _converted(record: Record, given: _Given) -> Layer | int:
 
 def _linear(record: Record, given: _Given) -> Layer | None:
     """addmm(bias, x, W^T), mm(x, W^T)."""
+    if record.keywords:  # scaled products are not what linear layers make
+        return None
     start = 1 if len(record.arguments) == 3 else 0
     x, weight = given[start], given[start + 1]
     if not isinstance(x, Ref) or isinstance(weight, Ref) or (start and isinstance(given[0], Ref)):
@@ -221,7 +224,7 @@ def _permuted(record: Record, given: _Given) -> Layer | None:
 def _replayed(record: Record, given: _Given) -> Layer | None:
     """Moves that are a function of the input and of numbers alone: unshuffling, padding by zeros, slicing."""
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
-    if record.operation.__name__.startswith("constant_pad") and len(rest) > 1 and rest[1] != 0:
+    if record.operation.__name__.startswith("constant_pad") and (keywords or (len(rest) > 1 and rest[1] != 0)):
         return None
     if record.operation.__name__.startswith("slice") and rest and rest[0] == 0:
         return None

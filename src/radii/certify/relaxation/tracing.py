@@ -54,8 +54,8 @@ class Trace:
 
 def trace(model: nn.Module, input_shape: tuple[int, ...]) -> Trace:
     """Run ``model`` in eval mode on a batch of ``input_shape`` and write down what happens."""
-    first = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(()))
-    x = torch.full((ROWS, *input_shape), 0.5, device=first.device)
+    like = example(model)
+    x = torch.full((ROWS, *input_shape), 0.5, device=like.device, dtype=like.dtype)
     recorder = _Recorder(x)
     with frozen(model), torch.no_grad(), _layer_names(model, recorder), recorder:
         logits = model(x)
@@ -65,6 +65,14 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> Trace:
     if output is None or output not in recorder.moved:
         raise InputError("The model's logits do not depend on its input: there is nothing to bound.")
     return Trace(tuple(recorder.records), input_shape, output)
+
+
+def example(model: nn.Module) -> Tensor:
+    """A tensor of the model's device and type; the rounding of narrower types than float32 is not accounted for."""
+    like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(()))
+    if like.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"Bounds exist for float32 and float64 models, got {like.dtype} instead: model.float().")
+    return like
 
 
 class _Recorder(TorchDispatchMode):
@@ -87,7 +95,7 @@ class _Recorder(TorchDispatchMode):
             outputs = tuple(self._number(tensor) for tensor in made)
             self.moved |= set(outputs) if moving else set()
             shape = tuple(made[0].shape[1:]) if made else ()
-            if moving and (not made or len(made[0]) != ROWS):
+            if moving and (not made or made[0].dim() == 0 or len(made[0]) != ROWS):
                 shape = (-1,)  # not a batch any more
             layer = ".".join(self.path[-1:]) or "the model"
             self.records.append(Record(func, arguments, keywords, outputs, shape, layer, moving))

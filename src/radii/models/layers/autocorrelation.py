@@ -46,7 +46,8 @@ def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor
 
 def _mirrored(signs: Tensor, gradient: Tensor) -> Tensor:
     """M_s[i, j] = sign(V_s[i, j]) (g_i + g_j)."""
-    return signs * (gradient[:, None] + gradient[None, :])
+    both = gradient[:, None] + gradient[None, :]
+    return both.mul_(signs) if signs.dim() == 2 else signs * both
 
 
 def _gram_row_sums(weight: Tensor, strips: int = 8) -> tuple[Tensor, Tensor]:

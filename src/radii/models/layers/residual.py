@@ -7,8 +7,11 @@ makes it 1-Lipschitz. Cost: two convolutions.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from radii.errors import InputError
@@ -18,9 +21,50 @@ def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x - W^T relu(W x + b); a 4-dimensional weight convolves with zero padding that keeps the size."""
     if weight.dim() == 2:
         return x - F.relu(F.linear(x, weight, bias)) @ weight
-    padding = (weight.shape[2] // 2, weight.shape[3] // 2)
-    hidden = F.relu(F.conv2d(x, weight, bias, padding=padding))
-    return x - F.conv_transpose2d(hidden, weight, padding=padding)
+    if torch.compiler.is_exporting() or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        padding = _half(weight)
+        return x - F.conv_transpose2d(F.relu(F.conv2d(x, weight, bias, padding=padding)), weight, padding=padding)
+    return _ResidualConvolution.apply(x, weight, bias)
+
+
+def _half(weight: Tensor) -> tuple[int, int]:
+    return weight.shape[2] // 2, weight.shape[3] // 2
+
+
+def _weight_gradient(x: Tensor, weight: Tensor, outputs: Tensor) -> Tensor:
+    """The gradient of <conv(x, weight), outputs> in the weight."""
+    settings = (None, (1, 1), _half(weight), (1, 1), False, (0, 0), 1, (False, True, False))
+    return torch.ops.aten.convolution_backward(outputs, x, weight, *settings)[1]
+
+
+class _ResidualConvolution(torch.autograd.Function):
+    """The step with a backward that reuses its buffers; two convolutions should cost no more than two."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding = _half(weight)
+        hidden = F.conv2d(x, weight, bias, padding=padding).relu_()
+        ctx.save_for_backward(x, weight, hidden)
+        back = F.conv_transpose2d(hidden, weight, padding=padding)
+        return torch.sub(x, back, out=back)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """dx = g - W^T D W g, and with h' = D W g: dW = -(h g^T + h' x^T), db = -h'."""
+        x, weight, hidden = ctx.saved_tensors
+        padding = _half(weight)
+        inner = F.conv2d(gradient, weight, padding=padding)
+        torch.ops.aten.threshold_backward.grad_input(inner, hidden, 0, grad_input=inner)  # D, in place
+        back = F.conv_transpose2d(inner, weight, padding=padding)
+        along_x = torch.sub(gradient, back, out=back)
+        along_weight = along_bias = None
+        if ctx.needs_input_grad[1]:
+            along_weight = _weight_gradient(gradient, weight, hidden)
+            along_weight.add_(_weight_gradient(x, weight, inner)).neg_()
+        if ctx.needs_input_grad[2]:
+            along_bias = inner.sum((0, 2, 3)).neg_()
+        return along_x, along_weight, along_bias
 
 
 def check_odd(kernel_size: int) -> None:

@@ -75,7 +75,10 @@ def _tighter(
     low, high = here.lower.flatten(1).clone(), here.upper.flatten(1).clone()
     wanted = ((low < 0) & (high > 0)).any(0) if only_relu else (high > low).any(0)
     width = max(bounds[source].lower[0].numel() for source in bounds)
-    for places in torch.nonzero(wanted)[:, 0].split(max(1, NUMBERS // (2 * n * width))):
+    open_places = torch.nonzero(wanted)[:, 0]
+    if len(open_places) == 0:
+        return here
+    for places in open_places.split(max(1, NUMBERS // (2 * n * width))):
         one = torch.zeros(len(places), low.shape[1], dtype=low.dtype, device=low.device)
         one[torch.arange(len(places)), places] = 1
         A = torch.cat([one, -one]).unflatten(1, here.lower.shape[1:]).expand(n, -1, *here.lower.shape[1:])

@@ -1,0 +1,74 @@
+"""Provable training: the loss at the worst logits that interval bounds allow."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.certify.relaxation.bounds import backward, forward
+from radii.certify.relaxation.certify import region_of
+from radii.certify.relaxation.network import Network, build
+from radii.certify.relaxation.tracing import Trace, trace
+from radii.errors import InputError
+from radii.threat import Ball, Norm
+from radii.training.objectives.objective import Loss, Moment
+
+
+class IntervalBounds:
+    """loss = (1 - k) CE(worst logits over the ball, y) + k CE(f(x), y) (Gowal et al. 2018, Eq. 12).
+
+    The radius grows linearly from 0, at ``warmup`` of the training, to
+    ``radius``, at ``ramp`` of it; k falls with it from 1 to ``clean``. Worst
+    logits are the negated lower bounds of logit_y - logit_c from interval bound
+    propagation with the last linear layers merged. Batch norm enters as in eval mode.
+    """
+
+    def __init__(
+        self,
+        radius: float = 0.3,
+        norm: Norm = "linf",
+        warmup: float = 0.05,
+        ramp: float = 0.5,
+        clean: float = 0.0,
+    ) -> None:
+        if not (0 <= warmup < ramp <= 1 and 0 <= clean <= 1):
+            raise InputError(f"0 <= warmup < ramp <= 1 and 0 <= clean <= 1 are needed, got {warmup}, {ramp}, {clean}.")
+        self.ball = Ball(norm, radius)
+        self.warmup, self.ramp, self.clean = warmup, ramp, clean
+        self._traces: WeakKeyDictionary[nn.Module, Trace] = WeakKeyDictionary()
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+        """The mixture at this moment's radius."""
+        grown = self.grown(moment)
+        logits = model(x)
+        natural = F.cross_entropy(logits, y)
+        if grown == 0:
+            return Loss(natural, logits)
+        k = 1 - grown * (1 - self.clean)
+        worst = self.worst_logits(model, x, y, logits.shape[1], self.ball.with_radius(self.ball.radius * grown), moment)
+        return Loss((1 - k) * F.cross_entropy(worst, y) + k * natural, logits)
+
+    def grown(self, moment: Moment) -> float:
+        """How much of the radius is reached: 0 to 1."""
+        return min(1.0, max(0.0, (moment.fraction - self.warmup) / (self.ramp - self.warmup)))
+
+    def network(self, model: nn.Module, x: Tensor) -> Network:
+        """The model's layers with present weights; what it does is traced once."""
+        if model not in self._traces:
+            self._traces[model] = trace(model, tuple(x.shape[1:]))
+        return build(self._traces[model])
+
+    def worst_logits(self, model: nn.Module, x: Tensor, y: Tensor, classes: int, ball: Ball, moment: Moment) -> Tensor:  # noqa: ARG002
+        """Negated lower bounds of logit_y - logit_c for every c, 0 for c = y: [n, classes]."""
+        network, region = self.network(model, x), region_of(x, ball, x.dtype)
+        bounds = forward(network, region)
+        return -backward(network, bounds, region, all_margins(y, classes, x.dtype), network.output, deep=False)
+
+
+def all_margins(y: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """Coefficients of logit_y - logit_c for every class c: [n, classes, classes]."""
+    own = F.one_hot(y, classes).to(dtype)[:, None]
+    return own - torch.eye(classes, dtype=dtype, device=y.device)
