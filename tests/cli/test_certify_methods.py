@@ -72,7 +72,7 @@ def test_nearest_needs_no_model(radii: Callable) -> None:
         (("--method", "smoothing"), "sigma"),
         (("--method", "margin", "--method", "ibp", "--norm", "linf"), "l2"),
         (("--norm", "l3"), "No norm is called"),
-        (("--method", "smoothing", "--sigma", "0.1", "--radius", "1"), "samples even if none"),
+        (("--method", "smoothing", "--sigma", "0.1", "--radius", "0.4"), "samples even if none"),
     ],
 )
 def test_mistakes_are_sentences(radii: Callable, bundle: Path, options: tuple[str, ...], said: str) -> None:
