@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
-from radii.attacks import apgd, fab, square
+from radii.attacks import apgd, attack, fab, square
 from radii.attacks.attack import Fresh, Trial
 from radii.attacks.draws import derived
 from radii.attacks.pgd import PGD
@@ -103,7 +103,7 @@ class UncompactedTrial(Trial):
 
 @contextmanager
 def uncompacted() -> Iterator[None]:
-    """Rows stay, FAB checks before every step, Square asks every proposal: what AutoAttack does."""
+    """Rows stay, FAB checks before every step, Square asks every proposal, no frozen graph: AutoAttack's manner."""
 
     def ask_all(self: Any, state: Any) -> Any:
         return replace(state, point=self._proposal(state.age, state.seed, state.x, state.best))
@@ -111,6 +111,7 @@ def uncompacted() -> Iterator[None]:
     with ExitStack() as stack:
         for module in (apgd, fab, square):
             stack.enter_context(patch.object(module, "Trial", UncompactedTrial))
+        stack.enter_context(patch.object(attack, "forward_only", lambda model, _: model))
         stack.enter_context(patch.object(fab._FabSearch, "wants_gradient", lambda _, state: state.due))
         stack.enter_context(patch.object(square._SquareSearch, "_proposed", ask_all))
         yield
@@ -244,8 +245,8 @@ def against_autoattack(model: nn.Module, data: Split, ball: Ball) -> list[Figure
     x, y = data
     ours, seconds = timed_suite(model, data, ball)
     theirs: list[Tensor] = []
-    attack = torchattacks.AutoAttack(model, norm="Linf", eps=ball.radius, version="standard", n_classes=10, seed=0)
-    slow = cpu_seconds(lambda: theirs.append(attack(x, y)))
+    standard = torchattacks.AutoAttack(model, norm="Linf", eps=ball.radius, version="standard", n_classes=10, seed=0)
+    slow = cpu_seconds(lambda: theirs.append(standard(x, y)))
     broken = (predict(model, theirs[0]) != y) & ball.contains(theirs[0], x, 1e-5)
     missed, gained = int((broken & ~ours.broken).sum()), int((ours.broken & ~broken).sum())
     return [

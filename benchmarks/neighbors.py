@@ -90,15 +90,17 @@ def compare(
     """CPU seconds for all queries, ours and the peers' scaled; refuses to go on if distances differ."""
     x, y = queries
     levels = 255.0 if x.dtype == np.uint8 else 1.0
-    ours = nearest(x, y, references, norm=norm, work=ONE).distance[:, 0] * levels
-    seconds = medians({"radii": lambda: nearest(x, y, references, norm=norm, work=ONE)}, rounds=rounds, warmup=0)
+    results: list[np.ndarray] = []
+    search = {"radii": lambda: results.append(nearest(x, y, references, norm=norm, work=ONE).distance[:, 0] * levels)}
+    seconds = medians(search, rounds=rounds, warmup=0)
+    whole_few = Few.of(x, y, *references, max(counts.values()))
     for peer, count in counts.items():
-        few = Few.of(x, y, *references, count)
+        few = Few(whole_few.queries[:count], whole_few.references, whole_few.rows[:count])
         action = PEERS[peer](few, norm)
         found: list[np.ndarray] = []
         spent = cpu_seconds(lambda action=action, found=found: found.append(action()))
         seconds[peer] = spent * len(x) / len(few.rows)
-        gap = float(np.abs(found[0] - ours[few.rows]).max())
+        gap = float(np.abs(found[0] - results[0][few.rows]).max())
         if gap > tolerance * levels:
             raise SystemExit(f"{name}: {peer} differs by {gap:g}")
     for who, value in seconds.items():
@@ -112,8 +114,11 @@ def ratio(name: str, seconds: dict[str, float], goal: float) -> Figure:
 
 
 def standardized(x: np.ndarray) -> np.ndarray:
-    rows = flat(x) / 255
-    return (rows - rows.mean(0)) / (rows.std(0) + 1e-3)
+    rows = flat(x)
+    some = rows[::50]
+    rows -= some.mean(0)
+    rows /= some.std(0) + 1e-3
+    return rows
 
 
 def growth(data: Data) -> list[Figure]:

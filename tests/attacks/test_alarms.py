@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.attacks.alarms import model_alarms, result_alarms
+from radii.attacks.baseline import Transfer
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
 from radii.attacks.suite import Member, run_suite
@@ -129,7 +130,11 @@ def test_black_box_beats_white_box(digits_net: nn.Module, digits: Digits) -> Non
     assert result_alarms({"square": 30}, 40) == [], "without a gradient attack there is nothing to compare"
 
 
-def test_transfer_beats_white_box() -> None:
+def test_transfer_beats_white_box(digits_net: nn.Module, digits: Digits) -> None:
+    x, y = digits[0][1200:1240], digits[1][1200:1240]
+    attacks = (Member("pgd-40", PGD(steps=5)), Member("transfer", Transfer(digits_net, steps=20)))
+    masked = run_suite(attacks, Staircase(digits_net), x, y, Ball("linf", 0.15))
+    assert {alarm.name for alarm in result_alarms(masked.broken_counts(), len(x))} == {"transfer beats white-box"}
     found = result_alarms({"apgd-ce": 3, "transfer": 5}, 100)
     assert [alarm.name for alarm in found] == ["transfer beats white-box"]
     assert result_alarms({"apgd-ce": 3, "transfer": 1}, 100) == []

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from radii.attacks.apgd import APGD
 from radii.attacks.audit import audit_bound, audit_sample
+from radii.attacks.catalog import attack
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
@@ -81,17 +82,25 @@ def test_audited_results_bound_the_full_run(digits_net: nn.Module, digits: Digit
         def forward(self, batch: Tensor) -> Tensor:
             return digits_net((batch * 16).round() / 16)
 
-    x, y = digits[0][1300:1400], digits[1][1300:1400]
-    attacks = (Member("apgd-ce", APGD("ce", steps=5)), Member("square", Square(queries=150)))
+    x, y = digits[0][1300:1360], digits[1][1300:1360]
+    attacks = (Member("apgd-ce", APGD("ce", steps=5)), Member("square", Square(queries=100)))
     ball = Ball("linf", 0.12)
     full = run_suite(attacks, Staircase(), x, y, ball)
     assert full.broken_counts()["square"] > 5
     covered = 0
     for seed in range(5):
-        part = run_suite(attacks, Staircase(), x, y, ball, seed=seed, audit=30)
+        part = run_suite(attacks, Staircase(), x, y, ball, seed=seed, audit=20)
         assert part.audit is not None
-        assert part.audit.sampled == 30
+        assert part.audit.sampled == 20
         assert part.passes["square"] < full.passes["square"]
         truth = run_suite(attacks, Staircase(), x, y, ball, seed=seed).broken_counts()["square"]
         covered += part.audit.at_most >= truth
     assert covered >= 4
+
+
+def test_attacks_by_name(digits_net: nn.Module, digits: Digits) -> None:
+    x, y = digits[0][1200:1220], digits[1][1200:1220]
+    found = attack(digits_net, x, y, Ball("linf", 0.3), name="apgd-dlr")
+    assert found.broken.all()
+    with pytest.raises(InputError, match="Did you mean 'square'"):
+        attack(digits_net, x, y, Ball("linf", 0.3), name="squares")

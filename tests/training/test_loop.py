@@ -129,6 +129,7 @@ def test_kill_dash_nine_then_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.timeout(1200)
 def test_ten_random_kills_then_the_same_bits(tmp_path: Path) -> None:
     """Adversarial training under Adam with dropout, killed at ten random moments, writing checkpoints or not."""
     recipe = Recipe(epochs=12, batch_size=20, optimizer=Optimizer(kind="adam", lr=1e-3, schedule="constant"))

@@ -35,6 +35,10 @@ def named(name: str) -> Attack:
     return ATTACKS[name]
 
 
-def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, name: str = "apgd-ce", seed: int = 0) -> AttackResult:
-    """One attack by name on inputs ``x`` [n, …] with labels ``y`` [n]; ``radii.evaluate`` runs whole suites."""
+def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, name: str = "apgd-ce", seed: int = 0) -> AttackResult:
+    """One attack by name on inputs ``x`` [n, …] with labels ``y`` [n].
+
+    What it leaves unbroken bounds robust accuracy from above; to report that, use
+    :func:`radii.metrics.evaluation.evaluate`.
+    """
     return named(name)(model, x, y, ball, stream(seed, "attack", name))

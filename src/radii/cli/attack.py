@@ -29,17 +29,18 @@ def attack(
     """Try one attack on test points; its result is an upper bound of robust accuracy, no more."""
     import numpy as np
 
+    from radii.attacks.catalog import attack as attack_
     from radii.attacks.catalog import named
     from radii.data import sources
     from radii.files import write_whole
     from radii.metrics.accuracy import accuracy
     from radii.metrics.splits import choose
     from radii.models.classifier import predict
-    from radii.randomness import stream
     from radii.study.reference import find_model
     from radii.threat import Ball
 
-    ball, chosen = Ball.parse(threat), named(name)
+    ball = Ball.parse(threat)
+    named(name)  # a wrong name is told before anything is loaded
     if out is not None and out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
     data = sources.load(dataset)
@@ -48,7 +49,7 @@ def attack(
     x, y = (tensor.to(device) for tensor in choose(data.test, points, seed))
     with terminal.progress_shown():
         clean = (predict(net, x) == y).cpu().numpy()
-        result = chosen(net, x, y, ball, stream(seed, "attack", name))
+        result = attack_(net, x, y, ball, name=name, seed=seed)
     broken = result.broken.cpu().numpy()
     rows = [
         ("clean accuracy", accuracy(clean)),

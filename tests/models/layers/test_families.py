@@ -223,7 +223,7 @@ def test_networks_of_every_family_train_and_certify(name: str) -> None:
         loss = nn.functional.cross_entropy(8 * model(x), y)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < losses[0]
     model.eval()
     bound = lipschitz_bound(model, (1, 8, 8))
