@@ -11,6 +11,7 @@ A natural step is forward, backward and update in torch's default memory order.
 from __future__ import annotations
 
 import copy
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,7 @@ class Trainer:
         self.net, self.x, self.y, self.objective = copy.deepcopy(net).train(), x, y, objective
         # a rate of 0 keeps the loss of every round the same and costs what any other rate costs
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.0, momentum=0.9, nesterov=True)
+        self.order = ExitStack()  # how the weights lie in memory, while this object lives
 
     def loss(self) -> Tensor:
         """Ours: the objective as ``radii train`` calls it."""
@@ -117,7 +119,7 @@ def subjects(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, Trainer]:
         "our TRADES-7": Trainer(net, x, y, Trades(THREAT, 6.0, STEPS, SIZE)),
     }
     for trainer in ours.values():
-        channels_last(trainer.net).__enter__()
+        trainer.order.enter_context(channels_last(trainer.net))
     return {**plain, **ours}
 
 
