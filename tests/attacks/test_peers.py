@@ -22,10 +22,10 @@ Digits = tuple[Tensor, Tensor]
 
 @pytest.fixture
 def points(digits_net: nn.Module, digits: Digits) -> Digits:
-    """50 points that the net gets right."""
-    x, y = digits[0][1200:1280], digits[1][1200:1280]
+    """80 points that the net gets right."""
+    x, y = digits[0][1200:1320], digits[1][1200:1320]
     right = predict(digits_net, x) == y
-    return x[right][:50], y[right][:50]
+    return x[right][:80], y[right][:80]
 
 
 def broken_by(model: nn.Module, x: Tensor, y: Tensor, x_adv: Tensor, ball: Ball) -> Tensor:
@@ -56,7 +56,7 @@ def test_apgd_fab_and_square_beside_torchattacks(norm: str, digits_net: nn.Modul
                 digits_net, norm=norm, eps=ball.radius, steps=10, seed=0, n_classes=10, multi_targeted=True
             ),
         ),
-        (Square(queries=80), torchattacks.Square(digits_net, norm=norm, eps=ball.radius, n_queries=80, seed=0)),
+        (Square(queries=150), torchattacks.Square(digits_net, norm=norm, eps=ball.radius, n_queries=150, seed=0)),
     ]
     for ours, theirs in pairs:
         found = ours(digits_net, x, y, ball, stream(0)).broken
