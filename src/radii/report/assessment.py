@@ -9,7 +9,7 @@ import numpy as np
 from radii.metrics.accuracy import Accuracy
 from radii.report import charts, pictures
 from radii.report.charts import Chart, Rule
-from radii.report.html import Card, Cards, Commands, Report, Section
+from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.pictures import Example, Gallery, Picture
 from radii.report.rows import Field, Row
 from radii.report.tables import Table, table
@@ -27,7 +27,7 @@ def page(found: Assessment) -> Report:
         Section("Two classifiers", (trainings(found), learning(found)), "Both saw the same training data."),
         Section(
             "Between proved and broken",
-            (bracket(found), outcome(found), broken_radii(found)),
+            (bracket(found), outcome(found), *doubts(found), broken_radii(found)),
             f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two curves "
             "of a color: no attack can go below the proved one, and the other is what attacks left standing.",
         ),
@@ -240,6 +240,15 @@ def outcome(found: Assessment) -> Table:
     ]
     title = f"Robust accuracy under {threat_words(found.ball)}, with 95% intervals"
     return table(rows, columns, title, f"Attacks: the {found.models[0].scores.suite} suite, then minimum-norm.")
+
+
+def doubts(found: Assessment) -> list[Prose]:
+    """Alarms: reasons to doubt what attacks left standing, and notes on the certificates."""
+    said = []
+    for model in found.models:
+        said += [f"{model.name}: {alarm.message}" for alarm in model.scores.alarms]
+        said += [f"{model.name}: {note}" for note in model.scores.notes]
+    return [Prose(text) for text in said]
 
 
 def broken_radii(found: Assessment) -> Chart:

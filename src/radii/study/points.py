@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from radii.metrics.evaluation import PointTable, Scores
+from radii.attacks.alarms import Alarm
+from radii.attacks.audit import AuditBound
+from radii.metrics.scores import PointTable, Scores
 from radii.study.store import Run
 from radii.threat import Ball
 
@@ -39,6 +42,9 @@ def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
         "passes": scores.passes,
         "certificate_method": scores.certificate_method,
         "notes": scores.notes,
+        "alarms": [asdict(alarm) for alarm in scores.alarms],
+        "audit": None if scores.audit is None else asdict(scores.audit),
+        "local_lipschitz": scores.local_lipschitz,
     }
     save_file(tensors, path, metadata={"radii": json.dumps(meta)})
 
@@ -60,5 +66,8 @@ def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
         x_adv=x_adv,
         certificate_method=meta["certificate_method"],
         notes=tuple(meta["notes"]),
+        alarms=tuple(Alarm(**alarm) for alarm in meta["alarms"]),
+        audit=None if meta["audit"] is None else AuditBound(**meta["audit"]),
+        local_lipschitz=meta["local_lipschitz"],
     )
     return scores, rows
