@@ -211,7 +211,7 @@ RECIPES: dict[str, PaperRecipe] = {
         },
     ),
     "wong-kolter-bmnist": PaperRecipe(
-        source="Ding et al. 2019, Appendix B.2, after Wong & Kolter 2018; by bounds instead of their LP",
+        source="Ding et al. 2019, Appendix B.2, after Wong & Kolter 2018; by bounds instead of their dual LP",
         data="mnist+binarize",
         model="wong-kolter",
         method="interval-bounds",
