@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from radii.data.dataset import Data
 from radii.geometry.separation import separation
-from radii.metrics.evaluation import Scores
+from radii.metrics.scores import Scores
 from radii.study.executors import run_here, run_processes
 from radii.study.inputs import DataSpec
 from radii.study.planning import data_spec, train_step
