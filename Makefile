@@ -31,6 +31,7 @@ test-all: lint
 	$(BIN)/pytest
 
 bench: $(INSTALLED)
+	$(BIN)/pip install --quiet --no-deps -r benchmarks/peers.txt
 	@for script in benchmarks/[a-z]*.py; do case $$script in */harness.py) continue;; esac; \
 	  echo "== $$script"; $(BIN)/python $$script --json benchmarks/results/$$(basename $$script .py).json || exit 1; done
 
