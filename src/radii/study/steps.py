@@ -8,6 +8,7 @@ for it, because it has the same hash.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,9 +59,9 @@ class Step(Spec):
         """Steps that must be committed before this one."""
         return tuple(value for name in type(self).model_fields if isinstance(value := getattr(self, name), Step))
 
+    @abstractmethod
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Do the work in ``work.folder``; the returned JSON becomes ``result.json``."""
-        raise NotImplementedError(self.kind)
 
 
 class Train(Step):
