@@ -109,9 +109,13 @@ def _what(spec: dict[str, Any]) -> str:
 
 
 def _main(result: dict[str, Any]) -> str:
-    for key, value in result.items():
-        if key.endswith("accuracy") and key.startswith(("test", "robust")) and isinstance(value, float):
-            return f"{key.replace('_', ' ')} {value:.2%}"
+    """The figure to remember: the bracket of an evaluation, the test accuracy of a training, the separation of data."""
+    if "robust_accuracy_at_least" in result:
+        return f"robust {result['robust_accuracy_at_least']:.1%} to {result['robust_accuracy_at_most']:.1%}"
+    if "test_accuracy" in result:
+        return f"test {result['test_accuracy']:.1%}"
+    if isinstance(train := result.get("train"), dict) and train.get("minimum") is not None:
+        return f"separation {train['minimum']:.3g}"
     return ""
 
 
