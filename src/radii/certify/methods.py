@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -56,16 +57,17 @@ def strongest(model: nn.Module, input_shape: tuple[int, ...], norm: Norm = "l2",
     """
     if sigma is not None and norm == "l2":
         return Choice("smoothing", f"noise of sigma {sigma:g} was given, and smoothing certifies any model under it")
+    value = float("inf")
     if norm == "l2":
-        try:
+        with suppress(InputError):
             value = lipschitz_bound(model, input_shape, prove=False).value
-        except InputError:
-            value = float("inf")
         if value <= TIGHT:
             return Choice("margin", f"the network is proved {value:.4g}-Lipschitz, so a margin is a radius")
     try:
         build(trace(model, input_shape))
     except InputError as error:
+        if value < float("inf"):  # a quick bound of residual layers is loose; the proof made for a margin is not
+            return Choice("margin", "its layers have Lipschitz bounds, and no tighter certificate fits")
         raise InputError(
             f"No deterministic certificate fits this model: {error} For smoothing give --sigma, "
             "the noise that the model was trained with."
