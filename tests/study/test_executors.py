@@ -127,7 +127,7 @@ def test_a_storm_of_kills_changes_no_bit(tmp_path: Path) -> None:
 
     import torch
 
-    steps = [training(seed, epochs=12) for seed in range(8)]
+    steps = [training(seed, epochs=40) for seed in range(8)]
     (tmp_path / "steps.json").write_text(json.dumps([step.to_json() for step in steps]))
     storm, calm = Store(tmp_path / "storm"), Store(tmp_path / "calm")
     command = [sys.executable, "-c", WORKER, str(tmp_path / "steps.json"), str(storm.root)]
@@ -140,7 +140,7 @@ def test_a_storm_of_kills_changes_no_bit(tmp_path: Path) -> None:
             assert {"spec.json", "result.json", "env.json", "model.safetensors"} <= {
                 p.name for p in run.folder.iterdir()
             }
-        if kills < 25 and (storm.root / "work").exists() and chance.random() < 0.05:
+        if kills < 25 and (storm.root / "work").exists() and chance.random() < 0.1:
             victim = chance.randrange(4)
             workers[victim].send_signal(signal.SIGKILL)
             workers[victim].wait()
@@ -148,7 +148,7 @@ def test_a_storm_of_kills_changes_no_bit(tmp_path: Path) -> None:
             kills += 1
     for worker in workers:
         worker.wait(timeout=120)
-    assert kills >= 10, f"only {kills} kills before everything was done"
+    assert kills == 25, f"only {kills} kills before everything was done"
     assert sorted(run.id for run in storm.runs()) == sorted(step.run_id for step in steps)
     assert not list((storm.root / "work").iterdir())
     torch.set_num_threads(1)
