@@ -11,7 +11,7 @@ import importlib.util
 import os
 import statistics
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -111,7 +111,8 @@ def uncompacted() -> Iterator[None]:
     with ExitStack() as stack:
         for module in (apgd, fab, square):
             stack.enter_context(patch.object(module, "Trial", UncompactedTrial))
-        stack.enter_context(patch.object(attack, "forward_only", lambda model, _: model))
+        stack.enter_context(patch.object(attack, "forward_way", lambda model, *_: model))
+        stack.enter_context(patch.object(attack, "gradient_layout", lambda *_: nullcontext))
         stack.enter_context(patch.object(fab._FabSearch, "wants_gradient", lambda _, state: state.due))
         stack.enter_context(patch.object(square._SquareSearch, "_proposed", ask_all))
         yield
