@@ -1,0 +1,221 @@
+"""Claims of Ding et al. 2019 about theory: half-spaces, concentration, spheres and polytopes."""
+
+from __future__ import annotations
+
+from radii.study.claims import Claim
+from radii.study.published import published
+from radii.study.statements.reading import FAILING, formula, predictions, theorem
+
+PAPER = "Ding et al. 2019"
+DIMENSIONS = (10, 100, 784, 3072)
+EPSILON = 8 / 255  # of the simulated half-spaces
+EVERY_POINT = "true of every sampled point"
+
+
+def each(quantity: str, dimensions: tuple[int, ...] = DIMENSIONS) -> list[str]:
+    """The rows ``d=…: quantity``."""
+    return [f"d={d}: {quantity}" for d in dimensions]
+
+
+CLAIMS = (
+    Claim(
+        "ding-axis-half-space",
+        "The Bayes classifier of a half-space {x_1 > 1/2} of the cube has robust error 2ε in any dimension.",
+        PAPER,
+        "Example 1",
+        "theory",
+        theorem("half-spaces", each("axis robust error, 2ε")),
+        dict.fromkeys(each("axis robust error, 2ε"), 2 * EPSILON),
+        0.007,
+        "four standard errors of a share of 20,000 points",
+        corrects="The text has the hyperplane at x_1 = 0.",
+    ),
+    Claim(
+        "ding-map-keeps-bayes-error",
+        "A map of the cube carries it to the diagonal half-space with every label kept: the Bayes error stays 0.",
+        PAPER,
+        "Example 1, section 2.1",
+        "theory",
+        theorem("half-spaces", each("labels kept by T")),
+        dict.fromkeys(each("labels kept by T"), 1.0),
+        0.0,
+        EVERY_POINT,
+    ),
+    Claim(
+        "ding-map-is-an-involution",
+        "The map is T(x) = x or 1 − x: applied twice it is the identity.",
+        PAPER,
+        "Example 1",
+        "theory",
+        theorem("half-spaces", each("T(T(x)) = x")),
+        dict.fromkeys(each("T(T(x)) = x"), 1.0),
+        0.0,
+        EVERY_POINT,
+        corrects="The text says that such a map is easily constructed and leaves it out.",
+    ),
+    Claim(
+        "ding-diagonal-half-space",
+        "After the map the robust error is 2Φ(ε√(12d)) − 1: 0.72 at d = 100, 0.998 at 784, 1 at 3072.",
+        PAPER,
+        "Proposition 2.1",
+        "theory",
+        theorem("half-spaces", each("exact against 2Φ(ε√(12d)) − 1", (100, 784, 3072))),
+        dict(zip(each("exact against 2Φ(ε√(12d)) − 1", (100, 784, 3072)), (0.7229, 0.9977, 1.0), strict=True)),
+        0.005,
+        "the error of the normal approximation from d = 100 on",
+    ),
+    Claim(
+        "ding-printed-chebyshev-is-valid",
+        "The printed bound 1 − 1/(4dε²) and the sharper 1 − 1/(12dε²) both lie below the robust error.",
+        PAPER,
+        "Proposition 2.1",
+        "theory",
+        predictions("half-spaces", "Chebyshev"),
+        {FAILING: 0.0},
+        0.0,
+        "a bound has no exceptions",
+    ),
+    Claim(
+        "ding-uniform-variance",
+        "The variance of a uniform pixel is 1/12.",
+        PAPER,
+        "Proposition 2.1, proof",
+        "formulas",
+        formula("uniform", ("variance",)),
+        {"variance": 1 / 12},
+        0.0003,
+        "four standard errors over a million draws",
+        corrects="The proof takes 1/4.",
+    ),
+    Claim(
+        "ding-box-lowers-robust-error",
+        "A perturbation that must stay in the cube does no more than a free one.",
+        PAPER,
+        "Proposition 2.1",
+        "theory",
+        predictions("half-spaces", "inside the box"),
+        {FAILING: 0.0},
+        0.0,
+        EVERY_POINT,
+        corrects="The proposition lets perturbations leave the cube without saying so.",
+    ),
+    Claim(
+        "ding-concentration-in-the-cube",
+        "Every half of the cube has Φ(√(2π) ε) of all mass within L2 distance ε: axis, diagonal and round halves.",
+        PAPER,
+        "Theorem 2.1",
+        "theory",
+        predictions("concentration", "cube:"),
+        {FAILING: 0.0},
+        0.0,
+        "exact shares where known, else within four standard errors",
+        corrects="The proof has Φ⁻¹ inside Φ in the last line and needs only T to be √(2π)-Lipschitz.",
+    ),
+    Claim(
+        "ding-concentration-in-the-ball",
+        "Every half of the ball has 1 − 2(1 − ε²/4)^d of its mass within ε.",
+        PAPER,
+        "Theorem 2.1",
+        "theory",
+        predictions("concentration", "ball:"),
+        {FAILING: 0.0},
+        0.0,
+        "exact shares where known, else within four standard errors",
+        corrects="C = (2 − √3)/3 is valid but not sharp: C = 1/8 holds.",
+    ),
+    Claim(
+        "ding-example-2-cube",
+        "Of ten equal classes in the cube at least 94% of the points can be moved out of their class by L2 0.5.",
+        PAPER,
+        "Example 2",
+        "theory",
+        theorem("concentration", ("Example 2: cube, 94%",)),
+        {"Example 2: cube, 94%": published("003", "Example 2", dataset="uniform cube, 10 classes, l2 eps=0.5") / 100},
+        0.005,
+        "whole percents",
+    ),
+    Claim(
+        "ding-example-2-ball",
+        "In the ball of dimension 3072 at least 97% by L2 0.09, from (1 − ε²/4)^d.",
+        PAPER,
+        "Example 2",
+        "theory",
+        theorem("concentration", ("Example 2: ball, 97%",)),
+        {
+            "Example 2: ball, 97%": published(
+                "003", "Example 2", dataset="uniform ball d=3072, 10 classes, l2 eps=0.09"
+            )
+            / 100
+        },
+        0.01,
+        "truncated to whole percents (97.81%)",
+    ),
+    Claim(
+        "ding-example-2-printed-constant",
+        "With the printed constant C = 0.0893 the exponential form gives only 86.96%; with C = 1/8, 97.79%.",
+        PAPER,
+        "Example 2",
+        "theory",
+        theorem("concentration", ("Example 2: ball as printed", "Example 2: ball by the exponential, C = 1/8")),
+        {"Example 2: ball as printed": 0.8696, "Example 2: ball by the exponential, C = 1/8": 0.9779},
+        5e-5,
+        "four decimals",
+        corrects="97% does not follow from the printed bound.",
+    ),
+    Claim(
+        "ding-spheres-need-half-spaces",
+        "Separating two concentric spheres robustly takes many times the half-spaces (n = 10, radius 1.3, ε = 0.1).",
+        PAPER,
+        "section D.2.2",
+        "theory",
+        theorem("concentric-spheres", ("half-spaces for 99%, attacked over plain",)),
+        {"half-spaces for 99%, attacked over plain": 1.3e5 / 1631},
+        2.0,
+        "1.3e5 has two digits",
+    ),
+    Claim(
+        "ding-spheres-need-width",
+        "Robust accuracy on the spheres grows with the width of the network, trained either way.",
+        PAPER,
+        "section D.2.2",
+        "theory",
+        predictions("concentric-spheres", "over 8"),
+        {FAILING: 0.0},
+        0.0,
+        "judged within four standard errors of 2,000 test points",
+    ),
+    Claim(
+        "ding-facets",
+        "A symmetric polytope within D of the ball has at least e^(n/2D²) facets.",
+        PAPER,
+        "Theorem D.1",
+        "theory",
+        predictions("facets", "facets, D"),
+        {FAILING: 0.0},
+        0.0,
+        "a bound has no exceptions: regular, random and constructed polytopes",
+    ),
+    Claim(
+        "ding-facets-4-to-the-n",
+        "4^n facets suffice for D = 2; 4n would contradict the lower bound from n = 41 on.",
+        PAPER,
+        "Theorem D.1",
+        "theory",
+        theorem("facets", ("first n at which 4n facets contradict the bound",)),
+        {"first n at which 4n facets contradict the bound": 41.0},
+        0.0,
+        "a whole number",
+        corrects="The theorem prints 4n for 4^n.",
+    ),
+    Claim(
+        "ding-facets-built",
+        "Polytopes within D = 2 of the ball can be built with at most 4^n facets.",
+        PAPER,
+        "Theorem D.1",
+        "theory",
+        predictions("facets", "built with D"),
+        {FAILING: 0.0},
+        0.0,
+        "built and measured for n = 2 to 5",
+    ),
+)
