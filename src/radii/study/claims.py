@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from radii.errors import InputError, unknown_name
 from radii.study.evidence import Evidence, find
@@ -23,6 +24,7 @@ from radii.study.study import BUDGETS, Budget, Measured
 Figures = Mapping[str, float]
 Relation = Literal["=", "≤", "≥"]
 Status = Literal["holds", "fails", "not run"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 STATEMENTS = ("prach_lampert", "prach_lampert_training", "yang", "ding", "ding_data", "ding_training", "slides")
 ALWAYS: tuple[Budget, ...] = BUDGETS
 TRAINED: tuple[Budget, ...] = ("cpu", "paper")  # smoke trainings are too short to say anything
@@ -185,8 +187,10 @@ def choose(what: str | None) -> tuple[Claim, ...]:
     chosen = [claim for claim in claims if claim.id == word] or [claim for claim in claims if claim.study == word]
     chosen = chosen or [claim for claim in claims if word in claim.paper.lower()]
     if not chosen:
-        names = [claim.id for claim in claims] + sorted({claim.study for claim in claims})
-        raise unknown_name("claim, study or paper", what, names)
+        near = get_close_matches(word, [claim.id for claim in claims], n=1)
+        studies = dict.fromkeys(claim.study for claim in claims)
+        hint = f"The nearest id is {near[0]!r}." if near else "`radii claims` lists the ids."
+        raise unknown_name("claim, study or paper", what, studies, hint)
     return tuple(chosen)
 
 

@@ -178,6 +178,7 @@ def lipschitz_networks(seed: int) -> Figures:
 
 
 _FORMULAS: dict[str, Callable[[int], Figures]] = {
+    "uniform": uniform,
     "margin-radius": margin_radius,
     "smoothing": smoothing,
     "self-normalizing": self_normalizing,
@@ -185,7 +186,6 @@ _FORMULAS: dict[str, Callable[[int], Figures]] = {
     "lipschitz-estimator": lipschitz_estimator,
     "variants": variants,
     "losses": losses,
-    "uniform": uniform,
     "lipschitz-networks": lipschitz_networks,
     "yang-tables": lambda seed: yang_tables(),  # noqa: ARG005
     "ding-tables": lambda seed: ding_tables(),  # noqa: ARG005

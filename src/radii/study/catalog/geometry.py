@@ -36,8 +36,8 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
     if budget == "smoke":
         data = DataSpec.of("digits")
         return (
-            Cell({"measure": "spectrum", "data": "digits"}, Spectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))),
             Cell({"measure": "volume", "data": "digits"}, Volume(data=data, epsilon=GREY)),
+            Cell({"measure": "spectrum", "data": "digits"}, Spectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))),
             Cell({"measure": "inter-class distance", "data": "digits"}, InterclassDistance(data=data)),
             Cell({"measure": "neighbors", "data": "digits"}, NeighborDistances(data=data, queries=300)),
         )
