@@ -152,6 +152,17 @@ def losses(seed: int) -> Figures:  # noqa: ARG001
     }
 
 
+def near_orthogonality(seed: int) -> Figures:
+    """How many random points of the sphere of radius √d the condition n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) allows."""
+    figures = {}
+    for d in (100, 200, 400, 800):
+        x = numpy_stream(seed, "sphere", d).standard_normal((math.isqrt(d), d))
+        x *= math.sqrt(d) / np.linalg.norm(x, axis=1, keepdims=True)
+        products = np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)]
+        figures[f"points allowed, d = {d}"] = float((d + 1) / (3 * (products.max() + 1)))
+    return figures
+
+
 def uniform(seed: int) -> Figures:
     """The variance of a uniform pixel, from 10⁶ draws."""
     draws = numpy_stream(seed, "uniform").random(1_000_000)
@@ -186,6 +197,7 @@ _FORMULAS: dict[str, Callable[[int], Figures]] = {
     "lipschitz-estimator": lipschitz_estimator,
     "variants": variants,
     "losses": losses,
+    "near-orthogonality": near_orthogonality,
     "lipschitz-networks": lipschitz_networks,
     "yang-tables": lambda seed: yang_tables(),  # noqa: ARG005
     "ding-tables": lambda seed: ding_tables(),  # noqa: ARG005
