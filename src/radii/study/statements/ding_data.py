@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from radii.study.claims import TRAINED, Claim, Figures, Results
 from radii.study.published import published
-from radii.study.statements.reading import formula, largest_rise
+from radii.study.statements.reading import formula, largest_rise, ratio
 
 PAPER = "Ding et al. 2019"
 MNIST = {"+binarize": "binarized", "": "original", "+smooth:3": "smooth 3", "+smooth:5": "smooth 5"}
@@ -42,8 +42,8 @@ def matched(found: Results) -> Figures:
     figures = {}
     for variant, (original, binarized) in SMOOTHED.items():
         smooth = distance(found, f"+{variant}")
-        figures[f"{variant}, original scaled"] = distance(found, f"+{original}") / smooth
-        figures[f"{variant}, binarized scaled"] = distance(found, f"+binarize+{binarized}") / smooth
+        figures[f"{variant}, original scaled"] = ratio(distance(found, f"+{original}"), smooth)
+        figures[f"{variant}, binarized scaled"] = ratio(distance(found, f"+binarize+{binarized}"), smooth)
     return figures
 
 

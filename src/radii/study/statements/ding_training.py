@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from radii.study.claims import TRAINED, Claim, Figures, Results
 from radii.study.published import published
-from radii.study.statements.reading import largest_rise, rank_correlation
+from radii.study.statements.reading import largest_rise, rank_correlation, ratio
 
 PAPER = "Ding et al. 2019"
 STUDY = "sensitivity-mnist"
@@ -124,7 +124,7 @@ CLAIMS = (
         PAPER,
         FIGURE,
         STUDY,
-        lambda found: {"ratio": spread(robust(found)) / max(spread(clean("standard")(found)), 1e-3)},
+        lambda found: {"ratio": ratio(spread(robust(found)), max(spread(clean("standard")(found)), 0.001))},
         {"ratio": 5.0},
         0.0,
         "the printed spreads are 15 and 0.8 points, a factor of 19",

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from radii.study.claims import TRAINED, Claim, Figures, Results
 from radii.study.published import published
-from radii.study.statements.reading import average, largest_fall, rank_correlation
+from radii.study.statements.reading import average, largest_fall, rank_correlation, ratio
 from radii.study.study import Measured
 
 PAPER = "Prach & Lampert 2025"
@@ -144,7 +144,7 @@ def bands(found: Results) -> Figures:
     robust = {band: row["test_cra_36_255_pct"] for band, row in rows.items()}
     both, first, late, full = "1-16,513-3072", "1-16", "513-3072", "1-3072"
     return {
-        "standard, 513-3072 over all, above chance": (clean[late] - CHANCE) / (clean[full] - CHANCE),
+        "standard, 513-3072 over all, above chance": ratio(clean[late] - CHANCE, clean[full] - CHANCE),
         "standard, 2049-3072": clean["2049-3072"],
         "certified, 513-3072": robust[late],
         "certified, 2049-3072": robust["2049-3072"],

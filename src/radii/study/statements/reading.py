@@ -83,3 +83,8 @@ def largest_fall(values: Sequence[float]) -> float:
 def average(values: Sequence[float]) -> float:
     """The mean, of at least one value."""
     return sum(values) / len(values)
+
+
+def ratio(part: float, whole: float) -> float:
+    """``part / whole``; NaN, which no claim accepts, where there is no positive whole to compare with."""
+    return part / whole if whole > 0 else float("nan")
