@@ -270,8 +270,22 @@ def test_what_was_not_measured_is_not_run() -> None:
     assert outcome(missing) == "not run"
     assert measured(missing) == ""
     assert evidence_words(missing) == "needs separation smoke|cpu|paper"
-    with pytest.raises(NotMeasured, match="any cell"):
+    with pytest.raises(NotMeasured, match="any place"):
         Results(()).every()
+
+
+def test_a_part_of_a_study_is_not_taken_for_the_whole() -> None:
+    """Means over seeds and steps from size to size need every cell; single cells do not."""
+    cells = tuple(scaling()[:-1])
+    part = Evidence("data-scaling", "cpu", len(cells) + 1, cells, {}, "file")
+    verdict = judge(CLAIMS["prach-certified-grows"], part)
+    assert verdict.status == "not run"
+    assert "complete set of cells" in verdict.note
+    some = table2()
+    part = Evidence("sensitivity-mnist", "cpu", len(some) + 1, tuple(some), {}, "file")
+    assert judge(CLAIMS["ding-robust-order"], part).status == "holds"
+    with pytest.raises(NotMeasured, match="single cell"):
+        Results(some).at({"method": "PGD"})
 
 
 def test_a_budget_that_cannot_judge_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from rich.padding import Padding
 
 from radii.cli import terminal
 from radii.cli.terminal import Json
+from radii.errors import InputError
 
 if TYPE_CHECKING:
     from radii.study.claims import Claim, Verdict
@@ -71,7 +72,11 @@ def _compute(chosen: Sequence[Claim], budget: str) -> None:
     with terminal.progress_shown():
         for name in [name for name in CHEAP if name in wanted and evidence.find(name, store, at) is None]:
             made = study(name)
-            run_here(plan([cell.step for cell in made.cells(at)]), store)
+            try:
+                run_here(plan([cell.step for cell in made.cells(at)]), store)
+            except InputError as error:  # a dataset that is not here must not keep the others from being judged
+                terminal.complain(f"{name} was not run: {error}")
+                continue
             command = f"radii claims {name} --run --budget {at}"
             evidence.save(evidence.to_json(evidence.collect(made, at, store), made, command), store)
 

@@ -40,20 +40,32 @@ class Results:
     """The cells of a study as a claim reads them; ``runs`` collects those that were read."""
 
     measured: Sequence[Measured]
+    complete: bool = True
     runs: list[str] = field(default_factory=list)
 
+    def at(self, place: Mapping[str, str | int | float]) -> Mapping[str, Any]:
+        """The result of the one cell at ``place`` (as many of its coordinates as tell it from others)."""
+        found = self._fitting(place)
+        if len(found) > 1:
+            raise NotMeasured(f"single cell with {_words(place)}")
+        return found[0].result
+
     def every(self, place: Mapping[str, str | int | float] | None = None) -> list[Measured]:
-        """All cells at ``place`` (a part of their coordinates), at least one."""
-        wanted = (place or {}).items()
-        found = [cell for cell in self.measured if wanted <= dict(cell.place).items()]
+        """All cells at ``place``; of a study that is not complete it cannot be said which these are."""
+        if not self.complete:
+            raise NotMeasured("complete set of cells")
+        return self._fitting(place or {})
+
+    def _fitting(self, place: Mapping[str, str | int | float]) -> list[Measured]:
+        found = [cell for cell in self.measured if place.items() <= dict(cell.place).items()]
         if not found:
-            raise NotMeasured(", ".join(f"{key} {value}" for key, value in wanted) or "any cell")
+            raise NotMeasured(f"cell with {_words(place)}")
         self.runs += [cell.run for cell in found if cell.run not in self.runs]
         return found
 
-    def at(self, place: Mapping[str, str | int | float]) -> Mapping[str, Any]:
-        """The result of the cell at ``place``."""
-        return self.every(place)[0].result
+
+def _words(place: Mapping[str, str | int | float]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in place.items()) or "any place"
 
 
 @dataclass(frozen=True)
@@ -141,7 +153,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> Verdict:
     """Hold a claim against the results of its study."""
     if evidence is None:
         return Verdict(claim, "not run", note=f"no result of {claim.study} at budget {' or '.join(claim.budgets)}")
-    results = Results(evidence.measured)
+    results = Results(evidence.measured, evidence.complete)
     try:
         measured = claim.check(results)
     except LookupError as missing:  # a partial study, or one that an older version ran
