@@ -118,7 +118,7 @@ def predictions_kept(found: Assessment) -> Observation:
     pairs = [(name, own.stable.unbroken.value, own.robust.unbroken.value) for name, own in scores.items()]
     return Observation(
         "Predictions survive the attacks at least as often as right predictions do.",
-        "Ding et al. 2019, section 4.3",
+        "Ding et al. 2019, section 3.3",
         all(kept >= right for _, kept, right in pairs),
         "; ".join(f"{name} {kept:.1%} and {right:.1%}" for name, kept, right in pairs),
     )

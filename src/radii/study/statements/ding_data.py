@@ -215,10 +215,22 @@ CLAIMS = (
         "a count over the printed table",
     ),
     Claim(
+        "ding-distance-is-not-all",
+        "At equal inter-class distance scaled digits, original or binarized, are more robust than smoothed ones.",
+        PAPER,
+        "section 5.2, Table 1",
+        "formulas",
+        formula("ding-tables", ("least advantage of scaled over smoothed digits in Table 1",)),
+        {"least advantage of scaled over smoothed digits in Table 1": 0.0},
+        0.0,
+        "over the printed table",
+        relation="≥",
+    ),
+    Claim(
         "ding-box-is-not-the-reason",
         "Letting perturbations leave the box does not reduce robust accuracy.",
         PAPER,
-        "section 5.1, Table 7",
+        "section 5.1 and D.1, Table 7",
         "formulas",
         formula(
             "ding-tables",

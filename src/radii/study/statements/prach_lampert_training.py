@@ -202,7 +202,7 @@ CLAIMS = (
         "prach-robust-overfitting",
         "On the smallest subset certified accuracy is far higher on training than on test points.",
         PAPER,
-        "section 5.1, Fig. 4",
+        "section 5.3, Fig. 4",
         "data-scaling",
         overfitting,
         {f"{data}, smallest subset": 0.1 for data in DATA},
