@@ -72,8 +72,8 @@ def _words(place: Mapping[str, str | int | float]) -> str:
 class Claim:
     """One statement: ``check`` reads figures, each must stand in ``relation`` to the ``published`` one.
 
-    ``tolerance`` is what it is ``because`` of printed digits, standard errors or
-    exactness, never of what was measured; ``budgets`` are those whose results can judge the statement. ``corrects``
+    ``because`` is the reason for the ``tolerance``: printed digits, standard
+    errors, exactness, the room a qualitative word leaves; ``budgets`` are those whose results can judge the statement. ``corrects``
     says what the paper's text has instead, where it is in error.
     """
 
