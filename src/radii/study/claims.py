@@ -73,8 +73,9 @@ class Claim:
     """One statement: ``check`` reads figures, each must stand in ``relation`` to the ``published`` one.
 
     ``because`` is the reason for the ``tolerance``: printed digits, standard
-    errors, exactness, the room a qualitative word leaves; ``budgets`` are those whose results can judge the statement. ``corrects``
-    says what the paper's text has instead, where it is in error.
+    errors, exactness, the room a qualitative word leaves. ``budgets`` are those
+    whose results can judge the statement. ``corrects`` says what the paper's
+    text has instead, where it is in error.
     """
 
     id: str
