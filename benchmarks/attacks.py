@@ -243,7 +243,7 @@ def run(quick: bool) -> list[Figure]:
     figures = pgd_figures(robust, test, Ball("linf", radius), 3 if quick else 7, everyone=not quick)
     few = 8 if quick else 100
     part = (test[0][:few], test[1][:few])
-    figures += suites("natural net", natural, part, Ball("linf", 0.3), (0.05, None), quick)
+    figures += suites("natural net", natural, part, Ball("linf", 0.3), (0.05, None))
     ball = Ball("linf", radius if quick else 0.3)
     # Eight rows are too few for times: every operation then costs its call, not its work.
     figures += suites("robust net", robust, part, ball, (0.9, None if quick else 0.8), quick)

@@ -30,7 +30,8 @@ class AttackResult:
     ``broken[i]`` is true only if ``x_adv[i]``, as returned in float32, lies in
     the ball and box and is misclassified when predicted again in eval mode.
     Unbroken rows hold the clean input. ``queries`` counts images through the
-    network, forward passes and backward passes alike, per point.
+    network, forward passes and backward passes alike, per point; the few passes of the
+    start-up measurement (:mod:`radii.attacks.passes`) are not in it.
     """
 
     x_adv: Tensor  # [n, …] float32
