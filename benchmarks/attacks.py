@@ -240,7 +240,7 @@ def run(quick: bool) -> list[Figure]:
     natural = natural_net(train_split, 4)
     robust = natural if quick else robust_net(widen=0.25, steps=300)
     radius = radius_leaving(0.61, robust, test, 64 if quick else 200)
-    figures = pgd_figures(robust, test, Ball("linf", radius), 3 if quick else 7, everyone=not quick)
+    figures = pgd_figures(robust, test, Ball("linf", radius), 3 if quick else 5, everyone=not quick)
     few = 8 if quick else 100
     part = (test[0][:few], test[1][:few])
     figures += suites("natural net", natural, part, Ball("linf", 0.3), (0.05, None))
