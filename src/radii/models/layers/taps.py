@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import torch
 from torch import Tensor
 
 MOST_PIXELS = 16  # on 8 x 8 images the gain is lost in changing layouts
