@@ -46,13 +46,13 @@ class Evidence:
 def collect(study: Study, budget: Budget, store: Store) -> Evidence:
     """What the store holds of a study."""
     cells = study.cells(budget)
-    measured, environment = [], {}
+    measured, environment = [], dict[str, Any]()
     for cell in cells:
         if store.is_done(cell.step):
             run = Run(store.folder(cell.step))
             environment = run.environment
             measured.append(Measured(dict(cell.place), _brief(run.result), run.id, environment["seconds"]))
-    kept = {key: environment[key] for key in ("python", "machine", "processor", "versions") if key in environment}
+    kept = {key: value for key, value in environment.items() if key not in ("seconds", "threads")}
     return Evidence(study.name, budget, len(cells), tuple(measured), kept)
 
 

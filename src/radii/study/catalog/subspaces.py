@@ -7,13 +7,14 @@ the images; a 1-Lipschitz network, which cannot amplify, learns nothing robust t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from radii.study.catalog.data_scaling import LIPSCHITZ, RADII, STANDARD, lipschitz_training, standard_training
+from radii.study.catalog.data_scaling import LIPSCHITZ, RADII, STANDARD, lipschitz_training, shrunk, standard_training
 from radii.study.inputs import DataSpec
 from radii.study.steps import Certify
 from radii.study.study import Budget, Cell, Column, Drawing, Findings, Measured, Row, Study
+from radii.training.recipes import NOTHING, Settings
 
 BANDS: dict[Budget, tuple[str, ...]] = {
     "smoke": ("1-4", "5-64", "1-64"),
@@ -21,27 +22,10 @@ BANDS: dict[Budget, tuple[str, ...]] = {
     "paper": ("1-16", "1-512", "513-3072", "2049-3072", "1-16,513-3072", "1-3072"),
 }
 POINTS: dict[Budget, int] = {"smoke": 200, "cpu": 2000, "paper": 10_000}
-SHORTER: dict[Budget, dict[str, Mapping[str, Any]]] = {
-    "smoke": {
-        LIPSCHITZ: {"steps": 20, "batch_size": 64, "model": {"width": 4, "depth": 1}, "augmentation": {"erase": 0}},
-        STANDARD: {"steps": 20, "batch_size": 64, "model": {"width": 4}, "augmentation": {"erase": 0}},
-    },
-    "cpu": {
-        LIPSCHITZ: {
-            "steps": 400,
-            "model": {"width": 16, "depth": 1, "layer": "aol"},
-            "optimizer": {"lr": 1.0},
-            "augmentation": {"crop": 2, "erase": 0},
-        },
-        STANDARD: {
-            "steps": 800,
-            "batch_size": 128,
-            "model": {"width": 12},
-            "optimizer": {"lr": 0.2},
-            "augmentation": {"crop": 2, "erase": 0},
-        },
-    },
-    "paper": {LIPSCHITZ: {"model": {"layer": "cpl"}}, STANDARD: {}},
+SCALED: dict[Budget, dict[str, Settings]] = {
+    "smoke": {LIPSCHITZ: shrunk(20, 64, 4, depth=1), STANDARD: shrunk(20, 64, 4)},
+    "cpu": {LIPSCHITZ: shrunk(800, 128, 8, depth=1), STANDARD: shrunk(1500, 128, 8)},
+    "paper": {LIPSCHITZ: {"model": {"layer": "cpl"}}, STANDARD: NOTHING},
 }
 
 
@@ -51,10 +35,10 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
     made = []
     for band in BANDS[budget]:
         data = DataSpec.of(f"{base}+pca:{band}")
-        bounded = lipschitz_training(data, budget, SHORTER[budget][LIPSCHITZ])
+        bounded = lipschitz_training(data, SCALED[budget][LIPSCHITZ])
         certified = Certify(model=bounded, data=data, radii=RADII, points=POINTS[budget])
         made.append(Cell({"band": band, "model": LIPSCHITZ}, certified))
-        made.append(Cell({"band": band, "model": STANDARD}, standard_training(data, SHORTER[budget][STANDARD])))
+        made.append(Cell({"band": band, "model": STANDARD}, standard_training(data, SCALED[budget][STANDARD])))
     return tuple(made)
 
 
