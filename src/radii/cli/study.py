@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from radii.study.evidence import Evidence
     from radii.study.runner import Outcome, Request
     from radii.study.store import Store
-    from radii.study.study import Budget, Study
+    from radii.study.study import Study
     from radii.study.survey import Line, Remaining, Survey
 
 app = typer.Typer(help="Run the papers' studies and your own; nothing is computed twice.", no_args_is_help=True)
@@ -188,18 +188,22 @@ def _show_plan(planned: Survey, left: Remaining, json: str | None) -> None:
     """The steps with what they took or may take."""
     from radii.study.survey import describe, duration
 
+    several = len({name for line in planned.lines for name in line.studies}) > 1
     rows = [
         (
+            _short(line.step.run_id),
             describe(line.step),
-            line.step.run_id,
-            ", ".join(line.studies),
-            "done" if line.done else "to do",
             "unknown" if line.seconds is None else duration(line.seconds),
+            "done" if line.done else "to do",
+            *([", ".join(line.studies)] if several else []),
         )
         for line in planned.lines
     ]
     console = terminal.show(json)
-    console.print(terminal.table("Steps", ("step", "run", "studies", "", "time"), rows))
+    made = terminal.table("Steps", ("run", "step", "time", "", *(["for"] if several else [])), rows)
+    for column in made.columns:
+        column.justify = "right" if column.header == "time" else "left"
+    console.print(made)
     console.print(_estimate(planned, left))
     content = {
         "steps": [
@@ -217,6 +221,12 @@ def _show_plan(planned: Survey, left: Remaining, json: str | None) -> None:
         "unknown": left.unknown,
     }
     terminal.write_json(content, json)
+
+
+def _short(run_id: str) -> str:
+    """As much of a run's name as tells it from others; commands take the beginning of a name."""
+    kind, _, digits = run_id.rpartition("-")
+    return f"{kind}-{digits[:8]}"
 
 
 def _estimate(planned: Survey, left: Remaining) -> str:

@@ -88,7 +88,7 @@ def _line(step: Step, studies: tuple[str, ...], store: Store, rates: Rates) -> L
 def told_time(left: Remaining) -> str:
     """``about 3 min``, ``at least 3 min, 4 steps of unknown time``, ``unknown``."""
     if left.unknown and not left.seconds:
-        return "unknown time"
+        return "unknown"
     if left.unknown:
         return f"at least {duration(left.seconds)}, {left.unknown} steps of unknown time"
     return f"about {duration(left.seconds)}"
