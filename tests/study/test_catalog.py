@@ -81,7 +81,11 @@ def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None
     assert [row["certified"] for row in found.rows] == [pytest.approx(0.3), 0.5]
     (curve,) = found.scaling
     assert curve.test_points == 2000
-    assert [(o["n"], o["seed"], o["value"]) for o in curve.observations] == [(100, 0, 0.2), (100, 1, 0.4), (200, 0, 0.5)]
+    assert [(o["n"], o["seed"], o["value"]) for o in curve.observations] == [
+        (100, 0, 0.2),
+        (100, 1, 0.4),
+        (200, 0, 0.5),
+    ]
 
 
 def test_separation_counts_epsilons() -> None:

@@ -25,7 +25,6 @@ from radii.study.step import Step
 from radii.study.store import Store
 
 RETRIES = 5  # of a task whose machine or process died; its own errors are never retried
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -118,17 +117,14 @@ def _joined(address: str | None, cores: int) -> Iterator[ModuleType]:
         yield ray
         return
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
+    ours = {"num_cpus": cores, "include_dashboard": False} if address is None else {}
     try:
-        if address is None:
-            ray.init(address="local", num_cpus=cores, include_dashboard=False, _node_ip_address=LOOPBACK, **quiet)
-        else:
-            ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = str(error).strip().splitlines()
-        raise InputError(
-            f"The Ray cluster at {address or LOOPBACK} cannot be joined: {reason[0] if reason else type(error).__name__} "
-            "Is its head running there, and is RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) the cluster's own?"
-        ) from error
+        ray.init(address=address or "local", **ours, **quiet)
+    except Exception as error:  # Ray raises many types, bare Exception among them
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        hint = "Is its head running there, and is RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) the cluster's own?"
+        what = f"The Ray cluster at {address} cannot be joined" if address else "A Ray cluster cannot be started here"
+        raise InputError(f"{what}: {reason} {hint if address else ''}".strip()) from error
     try:
         yield ray
     finally:
