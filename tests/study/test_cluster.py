@@ -20,10 +20,9 @@ pytest.importorskip("ray")
 # In a process of its own: Ray reads the authentication mode when it is loaded, and pytest's other tests go on without.
 SCRIPT = textwrap.dedent(
     """
-    import sys, time
+    import atexit, signal, sys, time
     from pathlib import Path
 
-    import ray
     import torch
     from ray.cluster_utils import Cluster
 
@@ -46,6 +45,9 @@ SCRIPT = textwrap.dedent(
         initialize_head=True,
         head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80_000_000},
     )
+    atexit.register(cluster.shutdown)
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("too slow"))  # so that no node outlives the test
+    signal.alarm(240)
     worker = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     print(f"cluster of two nodes after {time.monotonic() - started:.1f} s", flush=True)
 
@@ -67,7 +69,6 @@ SCRIPT = textwrap.dedent(
     failures = RayExecutor(cluster.address).run(steps, far, killer)
     assert not failures, failures
     assert killer.ended_before == 5
-    cluster.shutdown()
     torch.set_num_threads(1)
     near = Store(folder / "near")
     assert not Here().run(steps, near, Watcher())
