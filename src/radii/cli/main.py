@@ -36,6 +36,7 @@ COMMANDS = (
     "export",
     "theory",
     "study",
+    "claims",
     "datasets",
     "variants",
     "runs",
