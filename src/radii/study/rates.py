@@ -52,7 +52,7 @@ def effort(step: Step) -> Effort:
         case Audit():
             return Effort(_likes("audit", (step.data.source, step.norm)), 1.0)
         case _:
-            return Effort((), 1.0)
+            return Effort(_likes(step.kind, {**step.canonical(), "seed": None}), 1.0)
 
 
 def _base(data: DataSpec) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from radii.errors import InputError
 from radii.study.executors.schedule import plan
+from radii.study.inputs import DataSpec
 from radii.study.rates import Rates
 from radii.study.step import Step
 from radii.study.steps import Audit, Certify, Evaluate, Train
@@ -114,7 +115,9 @@ def describe(step: Step) -> str:
         case Audit():
             return f"audit {step.data.source} in {step.norm}"
         case _:
-            return step.kind
+            data = getattr(step, "data", None)
+            what = data.source if isinstance(data, DataSpec) else getattr(step, "name", "")
+            return f"{step.kind} {what}".strip()
 
 
 def _trained(training: Train) -> str:
