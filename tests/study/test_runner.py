@@ -162,10 +162,14 @@ def test_the_latest_evidence_is_collected_from_the_runs(store: Store) -> None:
 
 
 def test_started_studies_are_remembered_most_recent_first(store: Store) -> None:
-    remember(small("a"), "a", "smoke", store)
+    remember(named("separation", store), "separation", "smoke", store)
     time.sleep(0.01)
-    remember(small("b"), "b", "cpu", store)
-    assert [(record.name, record.budget) for record in started(store)] == [("b", "cpu"), ("a", "smoke")]
+    remember(named("subspaces", store), "subspaces", "cpu", store)
+    remember(small("python"), "python", "cpu", store)  # has no reference: it cannot be found again
+    assert [(record.name, record.budget) for record in started(store)] == [
+        ("subspaces", "cpu"),
+        ("separation", "smoke"),
+    ]
 
 
 def weights(store: Store, step: Train) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot
+from radii.cli.terminal import Device, Json, Plot
 from radii.errors import InputError, unknown_name
 from radii.files import check_writable
 
@@ -89,6 +89,7 @@ def run(
     step: Only = None,
     dry_run: Dry = False,
     plot: Plot = None,
+    device: Device = "cpu",
     out: Out = None,
     json: Json = None,
 ) -> None:
@@ -96,7 +97,7 @@ def run(
     from radii.study.runner import Request
 
     request = Request(tuple(names), budget, executor, workers, address, tuple(step or ()))  # type: ignore[arg-type]
-    _run(request, _store(out), dry_run, json, plot)
+    _run(request, _store(out, device), dry_run, json, plot)
 
 
 @app.command()
@@ -107,6 +108,7 @@ def resume(
     address: Address = None,
     workers: Workers = None,
     plot: Plot = None,
+    device: Device = "cpu",
     out: Out = None,
     json: Json = None,
 ) -> None:
@@ -114,7 +116,7 @@ def resume(
     from radii.study.runner import Request
     from radii.study.started import started
 
-    store = _store(out)
+    store = _store(out, device)
     begun = [record for record in started(store) if name in (None, record.name, record.reference)]
     if not begun:
         told = f"The study {name!r} was never started" if name else "No study was started"
@@ -147,10 +149,10 @@ def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = No
     terminal.write_json(content, json)
 
 
-def _store(out: Path | None) -> Store:
+def _store(out: Path | None, device: str = "cpu") -> Store:
     from radii.study.store import Store
 
-    return Store.default() if out is None else Store(out)
+    return Store.default(device) if out is None else Store(out, device)
 
 
 def _run(request: Request, store: Store, dry: bool, json: str | None, plot: Path | None) -> None:
@@ -261,7 +263,8 @@ def _show_failures(outcome: Outcome, json: str | None) -> None:
     if not outcome.failures:
         return
     console = terminal.show(json)
-    console.print(f"[bold red]{len(outcome.failures)} steps failed[/]; what was measured is kept.")
+    failed = "A step" if len(outcome.failures) == 1 else f"{len(outcome.failures)} steps"
+    console.print(f"[bold red]{failed} failed[/]; what was measured is kept.")
     for failure in outcome.failures:
         console.print(f"  {escape(failure.what)}: {escape(failure.error)}", soft_wrap=True)
         console.print(f"    retry: {escape(failure.retry)}", soft_wrap=True)

@@ -41,7 +41,9 @@ def started(store: Store) -> list[Started]:
 
 
 def remember(study: Study, reference: str, budget: Budget, store: Store) -> None:
-    """Note that ``study`` was started, so that ``resume`` finds it."""
+    """Note that ``study`` was started, so that ``resume`` finds it; one made in Python has no reference to be found by."""
+    if reference not in catalog.NAMES and not reference.endswith(".toml"):
+        return
     where = str(Path(reference).resolve()) if reference.endswith(".toml") else reference
     record = Started(study.name, where, budget)
     write_whole(_folder(store) / f"{study.name}.json", json.dumps(asdict(record)).encode())

@@ -46,7 +46,7 @@ class Cluster:
         with _joined(self.address, self.width()) as ray:
             tasks = _Tasks(ray, store, self.workers)
             try:
-                return drain(todo, store, tasks, watcher)
+                return drain(todo, store, tasks, _Ends(watcher))
             finally:
                 tasks.cancel()
 
@@ -70,8 +70,10 @@ class _Tasks:
         for key, path in named.items():
             if key not in self._sent:
                 self._sent[key] = self._ray.put(parcels.pack(path))
-        task = self._perform.options(num_cpus=1, memory=self._memory(step), name=step.run_id)
-        ref = task.remote(step.to_json(), list(runs), list(data), *(self._sent[key] for key in named))
+        device = self._store.device
+        graphics = 1 if device.startswith("cuda") else 0
+        task = self._perform.options(num_cpus=1, num_gpus=graphics, memory=self._memory(step), name=step.run_id)
+        ref = task.remote(step.to_json(), device, list(runs), list(data), *(self._sent[key] for key in named))
         future: Future[Any] = ref.future()
         self._refs[future] = ref
         return future
@@ -94,10 +96,22 @@ class _Tasks:
         return int(min(memory.needed(step), max(sizes, default=0.0)))
 
 
-def _perform(step: elsewhere.Json, runs: list[str], data: list[str], *sent: bytes) -> tuple[str, bytes]:
+def _perform(step: elsewhere.Json, device: str, runs: list[str], data: list[str], *sent: bytes) -> tuple[str, bytes]:
     """The task: parcels arrive in the order of their names, runs first."""
     arrived = dict(zip([*runs, *data], sent, strict=True))
-    return elsewhere.perform(step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data})
+    return elsewhere.perform(
+        step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data}, device
+    )
+
+
+class _Ends(Watcher):
+    """Passes on what ended: when a task of a cluster starts, nobody here knows."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    def ended(self, step: Step, error: BaseException | None) -> None:
+        self._watcher.ended(step, error)
 
 
 def _plain(error: BaseException) -> BaseException:

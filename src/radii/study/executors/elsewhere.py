@@ -18,6 +18,7 @@ from typing import Any
 
 from radii.data import cache, hub, recipe, sources
 from radii.errors import InputError
+from radii.randomness import threads
 from radii.study.executors import parcels
 from radii.study.executors.schedule import plan
 from radii.study.inputs import DataSpec
@@ -48,16 +49,15 @@ def _data_specs(step: Step) -> list[DataSpec]:
     return [*(value for value in own if isinstance(value, DataSpec)), *inner]
 
 
-def perform(step_json: Json, runs: Mapping[str, bytes], data: Mapping[str, bytes]) -> tuple[str, bytes]:
+def perform(
+    step_json: Json, runs: Mapping[str, bytes], data: Mapping[str, bytes], device: str = "cpu"
+) -> tuple[str, bytes]:
     """Compute a step in a folder of its own, which is gone afterwards; the run's id and its parcel.
 
     ``runs`` are parcels by run id, ``data`` parcels by the path that the step names.
     """
-    import torch
-
-    torch.set_num_threads(1)  # as everywhere: the bits must not depend on where a step was computed
-    with tempfile.TemporaryDirectory(prefix="radii-") as folder:
-        store = Store(Path(folder) / "store")
+    with tempfile.TemporaryDirectory(prefix="radii-") as folder, threads(1):  # the bits are those of any executor
+        store = Store(Path(folder) / "store", device)
         for run_id, parcel in runs.items():
             parcels.unpack(parcel, store.root / "runs" / run_id)
         places = {base: str(placed(parcel)) for base, parcel in data.items()}

@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Protocol
 
 from radii.errors import InputError
+from radii.randomness import threads
 from radii.study.step import Step
 from radii.study.store import Run, Store
 
@@ -78,7 +79,7 @@ def unfinished(steps: Sequence[Step], store: Store) -> list[Step]:
 
 
 class Here:
-    """Every step, one after another, in this process."""
+    """Every step, one after another, in this process, with one torch thread: the bits are those of any executor."""
 
     def width(self) -> int:
         """One step at a time."""
@@ -92,7 +93,8 @@ class Here:
             if refusal is None:
                 watcher.started(step)
                 try:
-                    store.ensure(step)
+                    with threads(1):
+                        store.ensure(step)
                 except Exception as error:
                     refusal = error
             if refusal is not None:
