@@ -41,7 +41,7 @@ def started(store: Store) -> list[Started]:
 
 
 def remember(study: Study, reference: str, budget: Budget, store: Store) -> None:
-    """Note that ``study`` was started, so that ``resume`` finds it; one made in Python has no reference to be found by."""
+    """Note that ``study`` was started, so that ``resume`` finds it; nothing leads back to one made in Python."""
     if reference not in catalog.NAMES and not reference.endswith(".toml"):
         return
     where = str(Path(reference).resolve()) if reference.endswith(".toml") else reference
