@@ -23,15 +23,16 @@ SCRIPT = textwrap.dedent(
     import atexit, signal, sys, time
     from pathlib import Path
 
-    import torch
     from ray.cluster_utils import Cluster
 
     from radii.study.executors import Here, Watcher
     from radii.study.executors.cluster import Cluster as RayExecutor
+    from radii.study.executors.pools import pool
     from radii.study.inputs import DataSpec
     from radii.study.planning import train_step
     from radii.study.steps import Evaluate
     from radii.study.store import Store
+    from radii.study.survey import duration
     from radii.threat import Ball
 
     folder, epochs = Path(sys.argv[1]), int(sys.argv[2])
@@ -72,7 +73,8 @@ SCRIPT = textwrap.dedent(
     failures = RayExecutor(cluster.address).run(steps, far, killer)
     assert not failures, failures
     assert killer.ended_before == 5
-    torch.set_num_threads(1)
+    with pool("ray", None, cluster.address) as workers:
+        assert list(workers.map(duration, [12.0, 200.0])) == ["12 s", "3 min"]
     near = Store(folder / "near")
     assert not Here().run(steps, near, Watcher())
     """

@@ -43,7 +43,7 @@ class Cluster:
         todo = unfinished(steps, store)
         if not todo:
             return {}
-        with _joined(self.address, self.width()) as ray:
+        with joined(self.address, self.width()) as ray:
             tasks = _Tasks(ray, store, self.workers)
             try:
                 return drain(todo, store, tasks, _Ends(watcher))
@@ -124,7 +124,7 @@ def _plain(error: BaseException) -> BaseException:
 
 
 @contextmanager
-def _joined(address: str | None, cores: int) -> Iterator[ModuleType]:
+def joined(address: str | None, cores: int) -> Iterator[ModuleType]:
     """Ray, connected; left afterwards, and ended if it is our own. One that the caller has joined is used as it is."""
     ray = _imported(address)
     if ray.is_initialized():
