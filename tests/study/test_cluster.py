@@ -38,7 +38,7 @@ SCRIPT = textwrap.dedent(
     folder, epochs = Path(sys.argv[1]), int(sys.argv[2])
     data = DataSpec.of(str(folder / "own.npz"))  # only the driver has this file: it travels
     settings = {"model": {"widen": 0.125}, "epochs": epochs, "batch_size": 128}
-    trainings = [train_step(data, "lenet5", "natural", settings, seed=seed) for seed in range(4)]
+    trainings = [train_step(data, "lenet5", "natural", settings, seed=seed) for seed in range(3)]
     steps = [*trainings, Evaluate(model=trainings[0], data=data, ball=Ball("l2", 0.3), suite="fast", points=20)]
 
     started = time.monotonic()
@@ -51,7 +51,7 @@ SCRIPT = textwrap.dedent(
         sys.exit(77 if "timed out during startup" in str(error) else 1)
     atexit.register(cluster.shutdown)
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("too slow"))  # so that no node outlives the test
-    signal.alarm(240)
+    signal.alarm(700)
     worker = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     print(f"cluster of two nodes after {time.monotonic() - started:.1f} s", flush=True)
 
@@ -72,7 +72,7 @@ SCRIPT = textwrap.dedent(
     killer = Killer()
     failures = RayExecutor(cluster.address).run(steps, far, killer)
     assert not failures, failures
-    assert killer.ended_before == 5
+    assert killer.ended_before == 4
     with pool("ray", None, cluster.address) as workers:
         assert list(workers.map(duration, [12.0, 200.0])) == ["12 s", "3 min"]
     near = Store(folder / "near")
@@ -88,7 +88,7 @@ def files_of(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(850)
 def test_a_node_that_dies_changes_no_bit(tmp_path: Path) -> None:
     import numpy as np
     from sklearn.datasets import load_digits
@@ -105,19 +105,19 @@ def test_a_node_that_dies_changes_no_bit(tmp_path: Path) -> None:
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), "10"],
+        [sys.executable, "-c", SCRIPT, str(tmp_path), "5"],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=270,
+        timeout=800,
     )
     if done.returncode == 77:
         pytest.skip("Ray waits 30 seconds for a node to start, which was not enough on this busy machine")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert "the worker node was killed" in done.stdout
     far, near = files_of(tmp_path / "far"), files_of(tmp_path / "near")
-    assert len(far) == 4 + 1 + 5
+    assert len(far) == 3 + 1 + 4  # weights, points, results
     assert far == near
 
 
