@@ -200,9 +200,9 @@ def test_a_killed_study_is_resumed_and_ends_with_the_same_bits(tmp_path: Path) -
     deadline = time.monotonic() + 250
     while time.monotonic() < deadline and not list(work.glob("*/checkpoint.safetensors")):
         time.sleep(0.02)
-    assert list(work.glob("*/checkpoint.safetensors")), "no checkpoint was written"
     victim.send_signal(signal.SIGKILL)
     victim.wait()
+    assert list(work.glob("*/checkpoint.safetensors")), "no checkpoint was written"
     subprocess.run([*command, "resume", "killed"], cwd=tmp_path, env=environment, check=True, timeout=500)
     calm, stormy = Store(tmp_path / "calm"), Store(Path(environment["RADII_RUNS"]))
     import torch

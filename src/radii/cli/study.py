@@ -62,12 +62,12 @@ def _entry(study: Study, store: Store) -> dict[str, Any]:
 
     budgets = {}
     for budget in BUDGETS:
-        with only_local(decoded=True):
-            found = latest(study, budget, store)
-            try:
+        found = latest(study, budget, store)
+        try:
+            with only_local(decoded=True):
                 cells = found.planned if found is not None else len(study.cells(budget))
-            except InputError:
-                cells = None
+        except InputError:
+            cells = None
         measured = len(found.measured) if found is not None else 0
         budgets[budget] = {"cells": cells, "measured": measured, "origin": _origin(found, store)}
     return {"name": study.name, "title": study.title, "source": study.source, "budgets": budgets}
@@ -129,7 +129,6 @@ def resume(
 @app.command()
 def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = None, json: Json = None) -> None:
     """What a study found: its table, as far as it is measured; with --plot its charts."""
-    from radii.data.sources import only_local
     from radii.study.runner import latest
     from radii.study.started import named
     from radii.study.study import BUDGETS
@@ -140,8 +139,7 @@ def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = No
         raise unknown_name("budget", budget, BUDGETS)
     store = _store(out)
     study = named(name, store)
-    with only_local(decoded=True):
-        found = latest(study, budget, store)  # type: ignore[arg-type]
+    found = latest(study, budget, store)  # type: ignore[arg-type]
     if found is None or not found.measured:
         raise InputError(f"Nothing is measured of {study.name} yet; `radii study run {name}` does it.")
     command = f"radii study run {name} --budget {found.budget}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from radii import progress
+from radii.data.sources import only_local
 from radii.errors import InputError, unknown_name
 from radii.study import evidence, rates
 from radii.study.evidence import Evidence
@@ -185,8 +186,9 @@ def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None
     least = BUDGETS.index(found.budget) if found is not None else 0
     for wanted in (budget,) if budget else reversed(BUDGETS[least:]):
         try:
-            own = evidence.collect(study, wanted, store)
-        except InputError:  # its data is not here: nothing was run here either
+            with only_local(decoded=True):
+                own = evidence.collect(study, wanted, store)
+        except InputError:  # its data was never used here: nothing was run here either
             continue
         better = found is None or wanted != found.budget or len(own.measured) >= len(found.measured)
         if own.measured and better:
