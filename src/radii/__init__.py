@@ -29,7 +29,7 @@ _HOMES = {
     "train": "radii.study.planning",
 }
 
-_ROOMS = ("certify", "data", "theory")  # packages that are part of the public names; certify can be called
+_ROOMS = ("certify", "data", "study", "theory")  # packages that are part of the public names; certify can be called
 
 __all__ = [
     "Ball",
@@ -49,12 +49,13 @@ __all__ = [
     "evaluate",
     "export",
     "load",
+    "study",
     "theory",
     "train",
 ]
 
 if TYPE_CHECKING:
-    from radii import certify, data, theory
+    from radii import certify, data, study, theory
     from radii.attacks.catalog import attack
     from radii.certify.certificate import Certificate
     from radii.data.dataset import Data, Dataset

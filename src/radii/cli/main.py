@@ -35,6 +35,7 @@ COMMANDS = (
     "certify",
     "export",
     "theory",
+    "study",
     "claims",
     "datasets",
     "variants",
