@@ -35,6 +35,7 @@ COMMANDS = (
     "certify",
     "export",
     "theory",
+    "forecast",
     "datasets",
     "variants",
     "runs",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from radii.metrics.grid_posterior import PRIORS, Family, Posterior, Sizes, posterior
+from radii.metrics.grid_posterior import PRIORS, Curves, Family, Posterior, Sizes, posterior
 from radii.metrics.links import LINKS, Floats
 
 PLAUSIBLE = 0.02  # a link with less posterior weight says nothing
@@ -58,16 +58,16 @@ class Envelope:
 
     def never(self, target: float) -> float:
         """The probability that the ceiling is not above ``target``, averaged over links and priors."""
-        shares = [each.mass @ (each.ceiling <= target) for each in self.posteriors]
+        shares = [each.mass @ (each.curves.ceiling <= target) for each in self.posteriors]
         return float((self.weights * shares).sum() / len(PRIORS))
 
-    def interval(self, values: Callable[[Posterior], Floats]) -> Interval:
+    def interval(self, values: Callable[[Curves], Floats]) -> Interval:
         """The envelope of the 5-95% intervals of ``values``, and the median of all of them together."""
         lows, highs, pooled, masses = [], [], [], []
         for each, weights in zip(self.posteriors, self.weights, strict=True):
             if weights.max() <= PLAUSIBLE:
                 continue
-            numbers = values(each)
+            numbers = values(each.curves)
             for weight, mass in zip(weights, each.mass, strict=True):
                 if weight > PLAUSIBLE:
                     low, high = quantiles(numbers, mass, TAILS)

@@ -9,7 +9,7 @@ time. Three passes move the grid to where the mass is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,8 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """Curves under one link, floor + (ceiling - floor) F(start + slope ln(n / smallest)), with their masses."""
+class Curves:
+    """Curves floor + (ceiling - floor) F(start + slope ln(n / smallest)), an array for each of their numbers."""
 
     link: Link
     family: Family
@@ -73,9 +73,6 @@ class Posterior:
     start: Floats
     slope: Floats
     ceiling: Floats
-    mass: Floats  # (priors, curves), each row sums to 1
-    log_evidence: Floats  # (priors,)
-    spread: float  # posterior mean of τ
 
     def at(self, n: float) -> Floats:
         """The value of every curve at ``n``."""
@@ -91,17 +88,29 @@ class Posterior:
         needed[possible] = (self.link.inverse(share) - self.start[possible]) / self.slope[possible]
         return needed + np.log(self.smallest)
 
+    def only(self, kept: NDArray[np.bool_]) -> Curves:
+        """Some of the curves, in one row."""
+        return replace(self, start=self.start[kept], slope=self.slope[kept], ceiling=self.ceiling[kept])
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Curves of one link with their masses under both priors."""
+
+    curves: Curves
+    mass: Floats  # (priors, curves), each row sums to 1
+    log_evidence: Floats  # (priors,)
+    spread: float  # posterior mean of τ
+
 
 @dataclass(frozen=True)
 class _Grid:
-    """One pass: curves on the nodes of a window, and the masses there under both priors, τ on the last axis."""
+    """One pass: the curves on the nodes of a window, and their masses there, τ on the last axis."""
 
-    start: Floats
-    slope: Floats
-    ceiling: Floats
+    curves: Curves
+    tau: Floats
     mass: Floats  # (priors, first, last, ceiling, τ)
     log_evidence: Floats
-    tau: Floats
 
 
 def posterior(sizes: Sizes, family: Family, link: Link) -> Posterior:
@@ -114,11 +123,10 @@ def posterior(sizes: Sizes, family: Family, link: Link) -> Posterior:
     for nodes in PASSES:
         grid = _summed(sizes, family, link, window, nodes)
         window = _narrowed(window, grid.mass)
-    mass = grid.mass.sum(axis=-1).reshape(len(PRIORS), -1)
-    held = mass.max(axis=0) > 1e-9  # curves of no weight need not be carried along
+    mass = grid.mass.sum(axis=-1)
+    kept = mass.max(axis=0) > 1e-9  # curves of no weight need not be carried along
     spread = float((grid.mass.sum(axis=(1, 2, 3)) @ grid.tau).mean())
-    curves = (part.reshape(-1)[held] for part in (grid.start, grid.slope, grid.ceiling))
-    return Posterior(link, family, float(sizes.n[0]), *curves, mass[:, held], grid.log_evidence, spread)
+    return Posterior(grid.curves.only(kept), mass[:, kept], grid.log_evidence, spread)
 
 
 def _first_window(sizes: Sizes, family: Family) -> Window:
@@ -135,49 +143,52 @@ def _first_window(sizes: Sizes, family: Family) -> Window:
 def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tuple[int, ...]) -> _Grid:
     """Prior times likelihood on every node, normalized.
 
-    The third axis is the root of (ceiling - last) / (highest - last), which
-    puts nodes where a curve bends; its last node is the highest ceiling itself.
+    Priors: the ceiling as :data:`PRIORS` says, both ends uniform below it, ln τ
+    uniform. The third axis is the root of (ceiling - last) / (highest - last),
+    which puts nodes where a curve bends; its last node is the highest ceiling.
     """
+    steps = [(high - low) / count for (low, high), count in zip(window, counts, strict=True)]
     first, last, root, log_tau = (
-        low + (np.arange(count) + 0.5) / count * (high - low) for (low, high), count in zip(window, counts, strict=True)
+        low + (np.arange(count, dtype=np.float64) + 0.5) * step
+        for (low, _), count, step in zip(window, counts, steps, strict=True)
     )
-    share = np.append(root**2, 1.0)
-    room = family.highest - last
-    ceiling = np.broadcast_to(last[:, None] + room[:, None] * share, (len(first), len(last), len(share)))
-    rising = first[:, None] < last
+    curves, rising = _curves(sizes, family, link, first, last, np.append(root**2, 1.0))
+    score = _log_likelihood(sizes, curves, np.exp(log_tau))
+    score[~rising] = -np.inf
+    top = score.max()
+    if not np.isfinite(top):
+        raise InputError("The values fall as the data grows: no rising curve describes them.")
+    within = (family.highest - last[:, None]) * 2 * root * steps[2] / (family.highest - family.floor)
+    below = 2 * steps[0] * steps[1] * steps[3] / (curves.ceiling - family.floor) ** 2
+    uniform = below * np.pad(within, ((0, 0), (0, 1)))
+    spike = below * np.pad(within, ((0, 0), (0, 1)), constant_values=1.0) / 2
+    joint = np.exp(score - top) * np.stack([uniform, spike])[..., None]
+    total = joint.sum(axis=(1, 2, 3, 4), keepdims=True)
+    return _Grid(curves, np.exp(log_tau), joint / total, np.log(total.ravel()) + top)
+
+
+def _curves(
+    sizes: Sizes, family: Family, link: Link, first: Floats, last: Floats, share: Floats
+) -> tuple[Curves, NDArray[np.bool_]]:
+    """The curves through all pairs of ends under all ceilings, and which of them rise."""
+    ceiling = last[:, None] + (family.highest - last[:, None]) * share
+    ceiling = np.broadcast_to(ceiling, (len(first), *ceiling.shape))
     width = ceiling - family.floor
     with np.errstate(divide="ignore", invalid="ignore"):  # where the first end is not below the ceiling
         start = link.inverse((first[:, None, None] - family.floor) / width)
         end = link.inverse((last[:, None] - family.floor) / width)
         slope = (end - start) / np.log(sizes.n[-1] / sizes.n[0])
-    usable = rising[:, :, None] & np.isfinite(slope) & np.isfinite(start)
-    start, slope = np.where(usable, start, 0.0), np.where(usable, slope, 1.0)
-    curves = Posterior(link, family, float(sizes.n[0]), start, slope, ceiling, start, start, 0.0)
-    tau = np.exp(log_tau)
-    score = _log_likelihood(sizes, family, curves, tau)
-    score[~usable] = -np.inf
-    top = score.max()
-    if not np.isfinite(top):
-        raise InputError("The values fall as the data grows: no rising curve describes them.")
-    steps = [(high - low) / count for (low, high), count in zip(window, counts, strict=True)]
-    cell = steps[0] * steps[1] * steps[3]
-    likelihood = np.exp(score - top) * cell
-    nodes = room[:, None] * 2 * root * steps[2] / (family.highest - family.floor)
-    below = 2 / (width[0] ** 2)  # the two ends are uniform below the ceiling
-    uniform = np.concatenate([nodes, np.zeros((len(last), 1))], axis=1) * below
-    spike = np.concatenate([nodes, np.ones((len(last), 1))], axis=1) * below / 2
-    joint = np.stack([likelihood * prior[None, :, :, None] for prior in (uniform, spike)])
-    total = joint.sum(axis=(1, 2, 3, 4))
-    mass = joint / total[:, None, None, None, None]
-    return _Grid(start, slope, ceiling, mass, np.log(total) + top, tau)
+    rising = (first[:, None] < last)[:, :, None] & np.isfinite(slope) & np.isfinite(start)
+    start, slope = np.where(rising, start, 0.0), np.where(rising, slope, 1.0)
+    return Curves(link, family, float(sizes.n[0]), start, slope, ceiling), rising
 
 
-def _log_likelihood(sizes: Sizes, family: Family, curves: Posterior, tau: Floats) -> Floats:
+def _log_likelihood(sizes: Sizes, curves: Curves, tau: Floats) -> Floats:
     """Of the seeds' scatter and of their means, for every curve (leading axes) and τ (last axis)."""
     score = -((sizes.seeds - 1).sum() * np.log(tau) + sizes.scatter.sum() / (2 * tau**2))
     for n, mean, seeds in zip(sizes.n, sizes.mean, sizes.seeds, strict=True):
         value = curves.at(n)[..., None]
-        variance = tau**2 / seeds + value * (1 - value) / family.test_points
+        variance = tau**2 / seeds + value * (1 - value) / curves.family.test_points
         score = score - 0.5 * (np.log(variance) + (mean - value) ** 2 / variance)
     return score
 

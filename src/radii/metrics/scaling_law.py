@@ -22,12 +22,9 @@ import numpy as np
 from radii.errors import InputError
 from radii.metrics.envelope import Envelope, Interval, envelope
 from radii.metrics.grid_posterior import Family, Sizes
+from radii.metrics.hold_out import FEWEST, HoldOut, hold_outs
 
-__all__ = ["HeldOut", "HoldOut", "Interval", "Needed", "Observation", "ScalingLaw", "fit"]
-
-FEWEST = 3  # sizes that a curve of three parameters is fitted to
-COVERED = 0.8  # of the held-out means, at least; 90% are expected, and a few sizes come in steps
-TAIL = 1.645  # standard deviations to the ends of a 90% interval
+__all__ = ["Interval", "Needed", "Observation", "ScalingLaw", "fit"]
 
 
 @dataclass(frozen=True)
@@ -67,48 +64,6 @@ class Needed:
     def summary(self) -> dict[str, float | str | None]:
         """As JSON data."""
         return {**asdict(self), "words": self.words}
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A size that the fit did not see: its observed mean beside the interval forecast for it."""
-
-    n: int
-    observed: float
-    forecast: Interval
-
-    @property
-    def covered(self) -> bool:
-        """Whether the mean lies in the interval."""
-        return self.forecast.low <= self.observed <= self.forecast.high
-
-
-@dataclass(frozen=True)
-class HoldOut:
-    """A fit to the sizes up to the largest divided by ``factor``, tried on all larger ones."""
-
-    factor: int
-    fitted: tuple[int, ...]
-    held_out: tuple[HeldOut, ...]
-
-    @property
-    def coverage(self) -> float:
-        """The share of held-out means inside their intervals."""
-        return sum(each.covered for each in self.held_out) / len(self.held_out)
-
-    @property
-    def bias(self) -> float:
-        """Mean of forecast minus observed: positive where the forecast promised too much."""
-        return float(np.mean([each.forecast.median - each.observed for each in self.held_out]))
-
-    @property
-    def holds(self) -> bool:
-        """Whether the factor is validated."""
-        return self.coverage >= COVERED
-
-    def summary(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {**asdict(self), "coverage": self.coverage, "bias": self.bias, "holds": self.holds}
 
 
 @dataclass(frozen=True)
@@ -162,8 +117,8 @@ class ScalingLaw:
         if not floor < target < 1:
             raise InputError(f"A target must lie above chance ({floor:.3g}) and below 1, got {target:.6g} instead.")
         ends = self.envelope.log_needed(target)
-        reach = (self._within(end) for end in (ends.low, ends.median, ends.high))
-        return Needed(target, *reach, self.envelope.never(target), float(self.limit))
+        low, median, high = (self._within(end) for end in (ends.low, ends.median, ends.high))
+        return Needed(target, low, median, high, self.envelope.never(target), float(self.limit))
 
     def refusal(self, n: float) -> str | None:
         """Why the law does not speak of ``n``; None where it does."""
@@ -180,7 +135,7 @@ class ScalingLaw:
         if self.validated_factor > 1:
             return f"a factor of {self.validated_factor}, up to {_count(self.limit)}; measure larger sizes to see on"
         if not self.hold_outs:
-            return f"no extrapolation; measure at least {FEWEST} sizes of half the largest and below"
+            return f"no extrapolation, which takes {FEWEST} sizes of half the largest and below that rise with n"
         missed = next(each for each in self.hold_outs[0].held_out if not each.covered)
         return (
             f"no extrapolation: smaller sizes forecast {missed.forecast.low:.1%} to {missed.forecast.high:.1%} at "
@@ -206,7 +161,7 @@ class ScalingLaw:
             "seeds": self.sizes.seeds.tolist(),
             "spread_between_seeds": self.envelope.spread,
             "links": {
-                each.link.name: weights.tolist()
+                each.curves.link.name: weights.tolist()
                 for each, weights in zip(self.envelope.posteriors, self.envelope.weights, strict=True)
             },
             "validated_factor": self.validated_factor,
@@ -215,27 +170,37 @@ class ScalingLaw:
         }
 
 
-def fit(observations: Sequence[Observation], classes: int, test_points: int, *, ceiling: float = 1.0) -> ScalingLaw:
+def fit(
+    observations: Sequence[Observation],
+    classes: int,
+    test_points: int,
+    *,
+    ceiling: float = 1.0,
+    floor: float | None = None,
+) -> ScalingLaw:
     """The law behind ``observations``, with the factor by which they may be extrapolated.
 
     ``test_points`` is the number of points behind each value; ``ceiling`` is
     the highest accuracy thinkable, for instance the clean accuracy if the
-    values are certified. Deterministic; about a tenth of a CPU second for the
-    fit and for every factor that is validated.
+    values are certified; ``floor`` is 1 / ``classes`` unless it is given
+    (certified accuracy can be below chance where margins are small).
+    Deterministic; about a tenth of a CPU second for the fit and for every
+    factor that is validated.
     """
-    _check_observations(observations, classes, test_points, ceiling)
+    if classes < 2 or test_points < 1:
+        raise InputError(f"A law needs at least 2 classes and 1 test point, got {classes} and {test_points} instead.")
+    family = Family(1 / classes if floor is None else floor, ceiling, test_points)
+    if not 0 <= family.floor < ceiling <= 1:
+        raise InputError(f"Floor and ceiling must be 0 <= floor < ceiling <= 1, got {family.floor:.6g}, {ceiling:.6g}.")
+    _check_each(observations, ceiling)
     sizes = Sizes.of([(each.n, each.value) for each in observations])
     if len(sizes.n) < FEWEST:
         raise InputError(f"A scaling law needs at least {FEWEST} sizes, got {len(sizes.n)}; measure more sizes.")
-    family = Family(1 / classes, ceiling, test_points)
-    return ScalingLaw(sizes, family, envelope(sizes, family), _hold_outs(sizes, family))
+    _check_floor(sizes, family)
+    return ScalingLaw(sizes, family, envelope(sizes, family), hold_outs(sizes, family))
 
 
-def _check_observations(observations: Sequence[Observation], classes: int, test_points: int, ceiling: float) -> None:
-    if classes < 2 or test_points < 1:
-        raise InputError(f"A law needs at least 2 classes and 1 test point, got {classes} and {test_points} instead.")
-    if not 1 / classes < ceiling <= 1:
-        raise InputError(f"A ceiling must lie above chance ({1 / classes:.3g}) and be at most 1, got {ceiling:.6g}.")
+def _check_each(observations: Sequence[Observation], ceiling: float) -> None:
     seen = set()
     for each in observations:
         if each.n < 1:
@@ -247,27 +212,14 @@ def _check_observations(observations: Sequence[Observation], classes: int, test_
         seen.add((each.n, each.seed))
 
 
-def _hold_outs(sizes: Sizes, family: Family) -> tuple[HoldOut, ...]:
-    """One for every power of two that leaves enough sizes, up to the first that fails."""
-    found: list[HoldOut] = []
-    factor = 2
-    while len((part := sizes.up_to(sizes.n[-1] / factor)).n) >= FEWEST and (not found or found[-1].holds):
-        found.append(_held_out(sizes, part, family, factor))
-        factor *= 2
-    return tuple(found)
-
-
-def _held_out(sizes: Sizes, part: Sizes, family: Family, factor: int) -> HoldOut:
-    law = envelope(part, family)
-    tried = []
-    for n, mean, seeds in list(zip(sizes.n, sizes.mean, sizes.seeds, strict=True))[len(part.n) :]:
-        curve = law.at(n)
-        noise = law.spread**2 / seeds + curve.median * (1 - curve.median) / family.test_points
-        # the forecast is of the curve; a measured mean scatters around it
-        low = curve.median - math.hypot(curve.median - curve.low, TAIL * math.sqrt(noise))
-        high = curve.median + math.hypot(curve.high - curve.median, TAIL * math.sqrt(noise))
-        tried.append(HeldOut(int(n), float(mean), Interval(low, curve.median, high)))
-    return HoldOut(factor, tuple(int(n) for n in part.n), tuple(tried))
+def _check_floor(sizes: Sizes, family: Family) -> None:
+    noise = np.sqrt(0.25 / family.test_points + sizes.scatter / sizes.seeds**2)
+    low = np.flatnonzero(sizes.mean < family.floor - 2 * noise)
+    if len(low):
+        raise InputError(
+            f"At n = {_count(sizes.n[low[0]])} the mean {sizes.mean[low[0]]:.1%} lies below the floor "
+            f"({family.floor:.1%}), where the law starts; leave such sizes out or set the floor to 0."
+        )
 
 
 def _count(n: float) -> str:

@@ -35,7 +35,7 @@ class Truth:
         before, here = self.link.inverse(shares / width)
         doublings = np.log2(n / self.anchor)
         curve = self.floor + width * self.link.rise(np.asarray(here + (here - before) * doublings))
-        return float(min(curve, self.stop))
+        return min(float(curve), self.stop)
 
     def observed(
         self,
