@@ -10,7 +10,7 @@ from radii.metrics.links import LINKS, Link
 
 
 @pytest.mark.parametrize(
-    ("link", "law"), zip(LINKS, (logistic, norm, gumbel_r, gumbel_l), strict=True), ids=lambda part: part.name
+    ("link", "law"), tuple(zip(LINKS, (logistic, norm, gumbel_r, gumbel_l), strict=True)), ids=lambda part: part.name
 )
 def test_links_are_the_distributions_they_are_named_after(link: Link, law) -> None:
     z = np.linspace(-5, 3, 41)
@@ -21,4 +21,4 @@ def test_links_are_the_distributions_they_are_named_after(link: Link, law) -> No
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: link.name)
 def test_links_bear_any_argument(link: Link) -> None:
     ends = link.rise(np.array([-1e6, 1e6]))
-    np.testing.assert_array_equal(ends, [0.0, 1.0])
+    np.testing.assert_allclose(ends, [0.0, 1.0], atol=1e-300)

@@ -76,9 +76,9 @@ DOUBLINGS = np.linspace(-9, 6, 500)
 
 
 def test_words_of_the_data_needed() -> None:
-    assert Needed(0.7, 60_123.0, 71_234.0, 90_000.4, 0.0, 1e5).words == "60,100 to 90,000, median 71,200"
-    assert Needed(0.7, 60_123.0, 71_234.0, None, 0.2, 1e5).words.startswith("at least 60,100, median 71,200; the upper")
-    assert Needed(0.7, 60_123.0, None, None, 0.2, 1e5).words.startswith("at least 60,100; the upper end is beyond")
+    assert Needed(0.7, 60_123.4, 71_234.5, 90_000.4, 0.0, 1e5).words == "60,100 to 90,000, median 71,200"
+    assert Needed(0.7, 60_123.4, 71_234.5, None, 0.2, 1e5).words.startswith("at least 60,100, median 71,200; the upper")
+    assert Needed(0.7, 60_123.4, None, None, 0.2, 1e5).words.startswith("at least 60,100; the upper end is beyond")
     assert Needed(0.7, None, None, None, 0.2, 1e5).words == "beyond what these data can tell (> 100,000)"
 
 
@@ -87,13 +87,13 @@ def test_hold_outs_hold_out_every_size_within_the_factor(law: ScalingLaw) -> Non
         assert held.factor == 2**number
         assert max(held.fitted) <= 50_000 / held.factor < min(each.n for each in held.held_out)
         assert len(held.fitted) + len(held.held_out) == len(SIZES)
-        assert len(held.fitted) >= 3
+        assert len(held.fitted) >= (3 if held.factor == 2 else 4)
     assert all(held.holds for held in law.hold_outs if held.factor <= law.validated_factor)
     assert hold_outs(law.sizes, law.family) == law.hold_outs, "deterministic"
 
 
 def test_a_curve_that_bends_within_the_data_is_not_extrapolated() -> None:
-    """It stops at 45%: the sizes below forecast more, miss, and nothing is said beyond the data."""
+    """It stops at 57%: the sizes below forecast more, miss, and nothing is said beyond the data."""
     stopped = Truth(LINKS[0], 0.85, stop=0.57)
     law = fit(stopped.observed(SIZES, numpy_stream(0, "bent")), classes=10, test_points=10_000)
     assert law.validated_factor == 1
@@ -102,7 +102,6 @@ def test_a_curve_that_bends_within_the_data_is_not_extrapolated() -> None:
     assert first.bias > 0.02
     with pytest.raises(InputError, match=r"no extrapolation: smaller sizes forecast .* at 50,000, where 5\d\.\d% was"):
         law.predict(100_000)
-    assert law.predict(50_000).low < 0.57 + 0.01
 
 
 def test_three_sizes_are_fitted_and_not_extrapolated() -> None:
@@ -126,7 +125,7 @@ def test_a_ceiling_bounds_the_forecast() -> None:
     seen = TRUTH.observed(SIZES, numpy_stream(0, "law"))
     law = fit(seen, classes=10, test_points=10_000, ceiling=0.7)
     assert law.envelope.at(1e9).high <= 0.7
-    assert law.needed(0.72).never == 1.0
+    assert law.needed(0.72).never == pytest.approx(1.0)
     with pytest.raises(InputError, match=r"Values must lie in \[0, 0.6\]"):
         fit(seen, classes=10, test_points=10_000, ceiling=0.6)
 

@@ -126,7 +126,8 @@ def posterior(sizes: Sizes, family: Family, link: Link) -> Posterior:
     mass = grid.mass.sum(axis=-1)
     kept = mass.max(axis=0) > 1e-9  # curves of no weight need not be carried along
     spread = float((grid.mass.sum(axis=(1, 2, 3)) @ grid.tau).mean())
-    return Posterior(grid.curves.only(kept), mass[:, kept], grid.log_evidence, spread)
+    mass = mass[:, kept] / mass[:, kept].sum(axis=1, keepdims=True)
+    return Posterior(grid.curves.only(kept), mass, grid.log_evidence, spread)
 
 
 def _first_window(sizes: Sizes, family: Family) -> Window:

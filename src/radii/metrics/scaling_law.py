@@ -77,7 +77,7 @@ class ScalingLaw:
 
     @property
     def validated_factor(self) -> int:
-        """The largest power of two whose hold-out, and every smaller one's, covered what was held out."""
+        """The largest power of two whose hold-out, and every smaller one's, was not refuted by what was held out."""
         factor = 1
         for each in self.hold_outs:
             if not each.holds:
@@ -136,7 +136,7 @@ class ScalingLaw:
             return f"a factor of {self.validated_factor}, up to {_count(self.limit)}; measure larger sizes to see on"
         if not self.hold_outs:
             return f"no extrapolation, which takes {FEWEST} sizes of half the largest and below that rise with n"
-        missed = next(each for each in self.hold_outs[0].held_out if not each.covered)
+        missed = next(each for each in self.hold_outs[0].held_out if not each.plausible)
         return (
             f"no extrapolation: smaller sizes forecast {missed.forecast.low:.1%} to {missed.forecast.high:.1%} at "
             f"{_count(missed.n)}, where {missed.observed:.1%} was measured"
