@@ -87,7 +87,7 @@ def test_the_envelope_is_wider_than_any_of_its_parts() -> None:
     law = envelope(drawn(Truth(LINKS[1], 0.85), 5), FAMILY)
     whole = law.at(200_000)
     for number, weights in enumerate(law.weights):
-        if weights.min() > 0.02:
+        if weights.max() > 0.02:
             part = Envelope(law.posteriors[number : number + 1], np.ones((1, 2))).at(200_000)
             assert whole.low <= part.low <= part.high <= whole.high
     np.testing.assert_allclose(law.weights.sum(axis=0), 1)

@@ -15,7 +15,7 @@ import numpy as np
 from radii.metrics.grid_posterior import PRIORS, Curves, Family, Posterior, Sizes, posterior
 from radii.metrics.links import LINKS, Floats
 
-PLAUSIBLE = 0.02  # a link with less posterior weight says nothing
+PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, says nothing
 TAILS = (0.05, 0.95)
 
 
@@ -68,11 +68,10 @@ class Envelope:
             if weights.max() <= PLAUSIBLE:
                 continue
             numbers = values(each.curves)
-            for weight, mass in zip(weights, each.mass, strict=True):
-                if weight > PLAUSIBLE:
-                    low, high = quantiles(numbers, mass, TAILS)
-                    lows.append(low)
-                    highs.append(high)
+            for mass in each.mass:
+                low, high = quantiles(numbers, mass, TAILS)
+                lows.append(low)
+                highs.append(high)
             pooled.append(numbers)
             masses.append(weights @ each.mass)
         (median,) = quantiles(np.concatenate(pooled), np.concatenate(masses), (0.5,))
