@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pytest
 import radii
 from radii.errors import InputError
 from radii.metrics.links import LINKS
-from radii.metrics.scaling_law import Observation
 from radii.metrics.simulated_curves import Truth
 from radii.randomness import numpy_stream
 from radii.study.forecast import Forecast, forecast, read_curves
@@ -120,7 +120,6 @@ def test_subset_curve_of_an_assessment(tmp_path: Path) -> None:
     assert len(curve.observations) == 8
     told = plan.forecast(store)
     assert isinstance(told, Forecast | str)
-    (tmp_path / "few").mkdir()
     assert subset_curve(training, _few(data), radii.Ball("l2", 0.1), LIPSCHITZ) is None, "too little data"
 
 
@@ -130,8 +129,16 @@ def _few(data: radii.Data) -> radii.Data:
     return replace(data, train=data.train.subset(100))
 
 
-def test_an_assessment_that_proves_all_has_nothing_to_forecast() -> None:
+def test_a_target_above_one_is_no_target() -> None:
     curve = ScalingCurve("a", "b", "c", 10, 100, tuple({"n": n, "seed": 0, "value": 0.97} for n in (1, 2, 4, 8)))
     with pytest.raises(InputError, match="below 1"):
         forecast(curve, 1.02)
-    assert Observation(1, 0, 0.5).value == 0.5
+
+
+def test_the_session_in_the_docs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "forecast.md"
+    failed, tried = doctest.testfile(
+        str(page), module_relative=False, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    )
+    assert tried >= 8
+    assert failed == 0
