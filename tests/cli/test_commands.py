@@ -80,8 +80,8 @@ def test_assess_takes_features(radii: Callable, tmp_path: Path) -> None:
     x, y = load_wine(return_X_y=True)
     np.savez(tmp_path / "wine.npz", x=x.astype(np.float32), y=y)
     done = radii(
-        "assess", tmp_path / "wine.npz", "--epochs", 2, "--points", 9, "--suite", "fast", "--workers", 0, "--no-forecast",
-        "--out", tmp_path / "wine.html",
+        "assess", tmp_path / "wine.npz", "--epochs", 2, "--points", 9, "--suite", "fast", "--workers", 0,
+        "--no-forecast", "--out", tmp_path / "wine.html",
     )  # fmt: skip
     assert done.code == 0, done.err
     page = (tmp_path / "wine.html").read_text()

@@ -179,7 +179,7 @@ def _curves(
         start = link.inverse((first[:, None, None] - family.floor) / width)
         end = link.inverse((last[:, None] - family.floor) / width)
         slope = (end - start) / np.log(sizes.n[-1] / sizes.n[0])
-    rising = (first[:, None] < last)[:, :, None] & np.isfinite(slope) & np.isfinite(start)
+        rising = (first[:, None] < last)[:, :, None] & (slope > 0) & np.isfinite(slope) & np.isfinite(start)
     start, slope = np.where(rising, start, 0.0), np.where(rising, slope, 1.0)
     return Curves(link, family, float(sizes.n[0]), start, slope, ceiling), rising
 
