@@ -139,7 +139,7 @@ def test_coverage_in_family() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("sizes", [SIZES, (500, 1581, 5000, 15_811, 50_000)], ids=["by 2", "by √10"])
 def test_coverage_of_every_truth(sizes: tuple[int, ...]) -> None:
-    """60 draws each. Least 0.8: at 90% coverage a cell falls below with probability 0.01; the mean has no slack."""
+    """60 draws each. Least 0.8: at exactly 90% a cell falls below with probability 0.006; means have no slack."""
     found = covered(60, (0.75, 0.85, 1.0), sizes)
     assert min(found.values()) >= 0.8
     for factor in (2, 4, 20):
