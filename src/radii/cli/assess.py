@@ -35,6 +35,7 @@ def assess(
     from radii.report.assessment import page
     from radii.report.html import write
     from radii.study.assess import assess as assess_
+    from radii.study.observations import observations
 
     check_writable(out)
     with terminal.progress_shown():
@@ -71,7 +72,7 @@ def assess(
         told = found.forecast if isinstance(found.forecast, str) else found.forecast.verdict
         console.print(escape(f"What more data would bring: {told}"), soft_wrap=True)
     console.print(f"report: {escape(str(out))}")
-    terminal.write_json(found.summary(), json)
+    terminal.write_json(found.summary() | {"claims": [seen.to_dict() for seen in observations(found)]}, json)
 
 
 def _median(values: NDArray[np.float64]) -> float:

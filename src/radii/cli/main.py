@@ -36,6 +36,7 @@ COMMANDS = (
     "export",
     "theory",
     "forecast",
+    "claims",
     "datasets",
     "variants",
     "runs",

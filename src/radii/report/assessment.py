@@ -15,6 +15,7 @@ from radii.report.rows import Field, Row
 from radii.report.tables import Table, table
 from radii.study.assess import Assessed, Assessment
 from radii.study.forecast import Forecast
+from radii.study.observations import observations
 from radii.threat import Ball, format_radius
 
 GROWTH = (
@@ -25,7 +26,7 @@ NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
 def page(found: Assessment) -> Report:
-    """The whole page: headline, data, classifiers, bracket, classes, examples, how to reproduce."""
+    """The whole page: headline, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
     best = most_proved(found)
     sections = [
         Section("What the data allows", (separation(found),), " ".join(found.audit.result["verdict"])),
@@ -42,6 +43,7 @@ def page(found: Assessment) -> Report:
         sections.append(Section("The first to break", tuple(gallery(found, model) for model in found.models)))
     if found.forecast is not None:
         sections.append(Section("What more data would bring", growth(found.forecast), GROWTH))
+    sections.append(Section("What the papers say of it", (on_claims(found),), "Claims that these figures bear on."))
     sections.append(Section("How to reproduce", (reproduction(found),)))
     return Report(
         title=f"How robust is a classifier of {found.source}?",
@@ -326,6 +328,15 @@ def growth(told: Forecast | str) -> tuple[Chart | Prose, ...]:
     if isinstance(told, str):
         return (Prose(f"No forecast: {told}"),)
     return forecast.chart(told), Prose(f"Five more points of proved accuracy: {told.verdict}")
+
+
+def on_claims(found: Assessment) -> Table:
+    """Statements of the papers, judged by this assessment."""
+    rows = [
+        {"statement": o.statement, "paper": o.source, "here": "holds" if o.holds else "does not hold", "shown": o.shown}
+        for o in observations(found)
+    ]
+    return table(rows, ["statement", "paper", "here", Field("shown", "what this data shows")])
 
 
 def reproduction(found: Assessment) -> Commands:

@@ -23,6 +23,7 @@ from radii.models.bundle import Architecture, initialised, load_bundle, paramete
 from radii.models.classifier import usable
 from radii.spec import explain
 from radii.study.inputs import Component, DataSpec
+from radii.study.laboratory import LABORATORY
 from radii.study.points import save_scores
 from radii.study.step import Step
 from radii.study.store import Workspace
@@ -185,7 +186,8 @@ def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | No
         return None, str(refusal)
 
 
-STEPS: dict[str, type[Step]] = {step.kind: step for step in (Train, Audit, Evaluate, Certify)}
+_KINDS: tuple[type[Step], ...] = (Train, Audit, Evaluate, Certify, *LABORATORY)
+STEPS: dict[str, type[Step]] = {step.kind: step for step in _KINDS}
 
 
 def from_json(content: dict[str, Any]) -> Step:
