@@ -4,7 +4,7 @@ In family: four links, three ceilings, two designs of five sizes, three seeds,
 10,000 test points, τ = 0.6 points, 62% at 50,000 points and 5 points for the
 last doubling; forecasts at 2, 4 and 20 times the data, and of the data needed
 for 65%. Out of family: a heavy-tailed curve, and one that stops at 66% just
-beyond the data, which no fit can see. About two CPU minutes; ``--quick`` has
+beyond the data, which no fit can see. About 90 CPU seconds; ``--quick`` has
 fewer truths and replicates and holds only their average to the promise.
 """
 
@@ -75,7 +75,7 @@ def tally(truth: Truth, sizes: tuple[int, ...], replicates: int, name: str) -> T
 
 def run(quick: bool) -> list[Figure]:
     """Coverage of every cell, the least and the mean, widths, and the price of a fit."""
-    replicates = 12 if quick else 60
+    replicates = 12 if quick else 40
     ceilings = CEILINGS[1:2] if quick else CEILINGS
     cells: dict[str, Tally] = {}
     for link, ceiling, design in itertools.product(LINKS, ceilings, DESIGNS):
