@@ -24,6 +24,7 @@ from radii import progress
 from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
+from radii.memory import keep_freed
 from radii.models.classifier import predict
 from radii.randomness import stream_seed
 from radii.spec import Spec
@@ -41,13 +42,14 @@ class Recipe(Spec):
     ``steps`` is the length in batches; 0 counts ``epochs`` instead.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"steps": 0}
+    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1}
 
     epochs: int = Field(20, ge=1)
     batch_size: int = Field(256, ge=1)
     optimizer: Optimizer = Optimizer()
     augmentation: Augmentation = Augmentation()
     steps: int = Field(0, ge=0)
+    test_every: int = Field(1, ge=0, description="epochs between test accuracies in the history; 0: none")
 
     def length(self, batches: int) -> int:
         """Steps in all, with ``batches`` in one pass over the data."""
@@ -155,6 +157,7 @@ def train(
     the last good checkpoint where it is. Under torchrun each process takes its
     share of every batch (:mod:`radii.training.distributed`).
     """
+    keep_freed()
     crew, device = team(), next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
     total = recipe.length(len(batches))
@@ -177,7 +180,8 @@ def train(
             course.done += 1
             plot.add(course.done, loss=seen[0] / seen[2], accuracy=seen[1] / seen[2])
             if course.done % len(batches) == 0 or course.done == total:
-                course.history.append(_finished_epoch(course, test if crew.leads else None))
+                watched = recipe.test_every and (len(course.history) + 1) % recipe.test_every == 0
+                course.history.append(_finished_epoch(course, test if crew.leads and watched else None))
                 course.tally = _Tally()
                 plot.add(course.done, **_curve_points(course.history[-1]))
             speed = (course.done - begun) * batches.batch_size / (time.monotonic() - course.started)
