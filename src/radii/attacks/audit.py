@@ -52,6 +52,5 @@ def audit_bound(survivors: int, sampled: int, broken: int, confidence: float = C
     X hypergeometric: the exact one-sided limit for a finite population.
     """
     breakable = np.arange(broken, survivors - (sampled - broken) + 1)
-    likely = hypergeom.cdf(broken, survivors, breakable, sampled) > 1 - confidence
-    # With nobody breakable but the broken, so few are certain: the first is always likely.
-    return AuditBound(survivors, sampled, broken, int(breakable[likely].max()), confidence)
+    unlikely = hypergeom.cdf(broken, survivors, breakable, sampled) <= 1 - confidence  # not where there are none: NaN
+    return AuditBound(survivors, sampled, broken, int(breakable[~unlikely].max()), confidence)
