@@ -1,4 +1,4 @@
-"""docs/studies.md: its Python session prints what the page says, its study file is understood, its links lead somewhere."""
+"""docs/studies.md: its Python session prints what the page says, its study file is understood, its links exist."""
 
 from __future__ import annotations
 
