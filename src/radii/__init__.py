@@ -25,6 +25,7 @@ _HOMES = {
     "audit": "radii.geometry.audit",
     "evaluate": "radii.metrics.evaluation",
     "export": "radii.models.export",
+    "forecast": "radii.study.forecast",
     "load": "radii.data.sources",
     "train": "radii.study.planning",
 }
@@ -48,6 +49,7 @@ __all__ = [
     "data",
     "evaluate",
     "export",
+    "forecast",
     "load",
     "study",
     "theory",
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from radii.models.classifier import Classifier
     from radii.models.export import export
     from radii.study.assess import assess
+    from radii.study.forecast import forecast
     from radii.study.planning import train
     from radii.study.store import Store
     from radii.threat import Ball

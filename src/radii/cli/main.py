@@ -36,6 +36,7 @@ COMMANDS = (
     "export",
     "theory",
     "study",
+    "forecast",
     "claims",
     "datasets",
     "variants",
