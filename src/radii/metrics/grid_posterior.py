@@ -148,7 +148,8 @@ def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tu
     uniform below the ceiling under the first prior, which thereby leans to low
     ceilings, and uniform below the highest under the second, which does not:
     the envelope of the two covers curves that go all the way. The third axis
-    is the root of (ceiling - last) / (highest - last), which puts nodes where a curve bends; its last node is the highest ceiling.
+    is the root of (ceiling - last) / (highest - last), which puts nodes where a
+    curve bends; its last node is the highest ceiling.
     """
     steps = [(high - low) / count for (low, high), count in zip(window, counts, strict=True)]
     first, last, root, log_tau = (
@@ -164,7 +165,8 @@ def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tu
     within = (family.highest - last[:, None]) * 2 * root * steps[2] / (family.highest - family.floor)
     node = 2 * steps[0] * steps[1] * steps[3]
     uniform = node * np.pad(within, ((0, 0), (0, 1))) / (curves.ceiling - family.floor) ** 2
-    spike = node * np.pad(within, ((0, 0), (0, 1)), constant_values=1.0) / 2 / (family.highest - family.floor) ** 2
+    everywhere = np.full_like(curves.ceiling, 1 / (family.highest - family.floor) ** 2)
+    spike = node * np.pad(within, ((0, 0), (0, 1)), constant_values=1.0) / 2 * everywhere
     joint = np.exp(score - top) * np.stack([uniform, spike])[..., None]
     total = joint.sum(axis=(1, 2, 3, 4), keepdims=True)
     return _Grid(curves, np.exp(log_tau), joint / total, np.log(total.ravel()) + top)
