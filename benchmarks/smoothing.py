@@ -15,12 +15,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import beta, norm
+from scipy.stats import norm
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main, medians
 from radii.certify import smoothing
 from radii.certify.noise import BATCH, GridNoise, Voting, to_grid
+from radii.certify.proportion import lower_limits, upper_limits
 from radii.data import cache
 from radii.data.sources import load
 from radii.models.bundle import CARD, Architecture, initialised, load_bundle, save_bundle
@@ -61,7 +62,7 @@ def counted(model: nn.Module, x: Tensor, first: int, more: int) -> NDArray[np.in
 def fixed(share: NDArray[np.float64], samples: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which images CERTIFY proves at the target radius, from replayed votes for the top class."""
     won = rng.binomial(samples, share)
-    lower = np.nan_to_num(beta.ppf(ALPHA, won, samples - won + 1))
+    lower = lower_limits(won, samples, ALPHA)
     return lower >= norm.cdf(RADIUS / SIGMA)
 
 
@@ -73,8 +74,8 @@ def rounds(share: NDArray[np.float64], rng: np.random.Generator) -> tuple[NDArra
     for size in sizes:
         won = rng.binomial(size, share)
         drawn[open_] += size
-        passes = np.nan_to_num(beta.ppf(level, won, size - won + 1)) >= norm.cdf(RADIUS / SIGMA)
-        fails = np.nan_to_num(beta.ppf(1 - level, won + 1, size - won), nan=1.0) < norm.cdf(RADIUS / SIGMA)
+        passes = lower_limits(won, size, level) >= norm.cdf(RADIUS / SIGMA)
+        fails = upper_limits(won, size, level) < norm.cdf(RADIUS / SIGMA)
         proved |= open_ & passes
         open_ &= ~(passes | fails)
     return proved, float(drawn.mean())
