@@ -224,4 +224,19 @@ RECIPES: dict[str, PaperRecipe] = {
         cpu={"epochs": 24, "batch_size": 128, "optimizer": {"schedule": "one-cycle", "lr": 4e-3}},
         smoke={"steps": 20, "batch_size": 32, "model": {"widen": 0.25}},
     ),
+    "clipping-bmnist": PaperRecipe(
+        source="none: ordinary training of a network whose first layer is given, beside wong-kolter-bmnist",
+        data="mnist+binarize",
+        model="clipping-convnet",
+        method="natural",
+        settings={
+            "epochs": 12,
+            "batch_size": 128,
+            "average": 0.998,
+            "optimizer": {"kind": "adam", "lr": 2e-3},
+            "augmentation": {"crop": 1},
+        },
+        cpu={},
+        smoke={"steps": 20, "batch_size": 32},
+    ),
 }
