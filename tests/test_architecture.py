@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "radii"
 FLOOR = {
     "errors": 0, "progress": 0, "files": 1, "spec": 1, "registry": 1, "randomness": 1, "threat": 2,
     "data": 3, "geometry": 4, "models": 5, "attacks": 6, "certify": 6, "training": 7,
-    "metrics": 8, "theory": 9, "study": 9, "report": 10, "cli": 11,
+    "metrics": 8, "theory": 9, "study": 10, "report": 11, "cli": 12,
 }  # fmt: skip
 ONLY_IN = {
     "ray": "study/executors",

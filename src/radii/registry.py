@@ -13,6 +13,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -35,7 +36,7 @@ class Registry:
         return iter(sorted(self.known | self._published()))
 
     def _published(self) -> dict[str, str]:
-        return {entry.name: entry.value for entry in entry_points(group=f"radii.{self.kind}s")}
+        return _published(f"radii.{self.kind}s")
 
     def factory(self, name: str) -> Callable[..., Any]:
         """The factory called ``name``, or at the import path ``name``."""
@@ -66,6 +67,12 @@ class Registry:
             else:
                 complete[key] = parameter.default
         return complete
+
+
+@lru_cache
+def _published(group: str) -> dict[str, str]:
+    """Entry points by name; read once, because it opens the metadata of every installed package."""
+    return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
 def _imported(path: str, kind: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from radii.errors import InputError
-from radii.study.steps import Step
+from radii.study.step import Step
 from radii.study.store import Store, Workspace
 
 

@@ -254,3 +254,15 @@ def test_statistics_agree_with_numpy() -> None:
     assert std == pytest.approx([pixels.std()])
     assert statistics(data, "center") == (mean, ())
     assert statistics(data, "none") == ((), ())
+
+
+def test_the_history_measures_test_accuracy_as_often_as_asked() -> None:
+    """Every epoch by default, every second or never on request; the weights are the same."""
+    states, measured = [], []
+    for every in (1, 2, 0):
+        model, history = fit(Recipe(epochs=4, batch_size=100, test_every=every))
+        states.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+        measured.append([epoch.test_accuracy is not None for epoch in history.epochs])
+    assert measured == [[True] * 4, [False, True, False, True], [False] * 4]
+    assert torch.equal(states[0], states[1])
+    assert torch.equal(states[0], states[2])

@@ -32,6 +32,7 @@ def assess(
     from radii.report.assessment import page
     from radii.report.html import write
     from radii.study.assess import assess as assess_
+    from radii.study.observations import observations
 
     check_writable(out)
     with terminal.progress_shown():
@@ -56,7 +57,7 @@ def assess(
     console.print(terminal.table(f"{dataset}, threat {found.ball}", columns, rows))
     console.print(escape(report.verdict))
     console.print(f"report: {escape(str(out))}")
-    terminal.write_json(found.summary(), json)
+    terminal.write_json(found.summary() | {"claims": [seen.to_dict() for seen in observations(found)]}, json)
 
 
 def _median(values: NDArray[np.float64]) -> float:

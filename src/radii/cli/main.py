@@ -35,6 +35,7 @@ COMMANDS = (
     "certify",
     "export",
     "theory",
+    "claims",
     "datasets",
     "variants",
     "runs",

@@ -14,13 +14,14 @@ from radii.report.pictures import Example, Gallery, Picture
 from radii.report.rows import Field, Row
 from radii.report.tables import Table, table
 from radii.study.assess import Assessed, Assessment
+from radii.study.observations import observations
 from radii.threat import Ball, format_radius
 
 NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
 def page(found: Assessment) -> Report:
-    """The whole page: headline, data, classifiers, bracket, classes, examples, how to reproduce."""
+    """The whole page: headline, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
     best = most_proved(found)
     sections = [
         Section("What the data allows", (separation(found),), " ".join(found.audit.result["verdict"])),
@@ -35,6 +36,7 @@ def page(found: Assessment) -> Report:
     ]
     if found.data.train.is_image and found.data.shape[0] in (1, 3):
         sections.append(Section("The first to break", tuple(gallery(found, model) for model in found.models)))
+    sections.append(Section("What the papers say of it", (on_claims(found),), "Claims that these figures bear on."))
     sections.append(Section("How to reproduce", (reproduction(found),)))
     return Report(
         title=f"How robust is a classifier of {found.source}?",
@@ -312,6 +314,15 @@ def gallery(found: Assessment, model: Assessed, count: int = 4) -> Gallery:
         examples.append(Example(f"Test point {int(model.rows[i])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
     return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(found.ball)}.")
+
+
+def on_claims(found: Assessment) -> Table:
+    """Statements of the papers, judged by this assessment."""
+    rows = [
+        {"statement": o.statement, "paper": o.source, "here": "holds" if o.holds else "does not hold", "shown": o.shown}
+        for o in observations(found)
+    ]
+    return table(rows, ["statement", "paper", "here", Field("shown", "what this data shows")])
 
 
 def reproduction(found: Assessment) -> Commands:

@@ -26,6 +26,7 @@ from markupsafe import Markup
 from radii.files import write_whole
 from radii.report import drawing
 from radii.report.charts import Chart
+from radii.report.ledger import Ledger
 from radii.report.pictures import Gallery
 from radii.report.tables import Table
 from radii.report.theme import DARK, LIGHT
@@ -67,7 +68,7 @@ class Commands:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-Block = Chart | Table | Gallery | Cards | Prose | Commands
+Block = Chart | Table | Gallery | Cards | Prose | Commands | Ledger
 
 
 @dataclass(frozen=True)

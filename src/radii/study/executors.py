@@ -21,7 +21,8 @@ from typing import Any
 
 from radii import progress
 from radii.errors import InputError
-from radii.study.steps import Step, from_json
+from radii.study.step import Step
+from radii.study.steps import from_json
 from radii.study.store import Run, Store
 
 Submit = Callable[[Step], "Future[str]"]

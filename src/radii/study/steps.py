@@ -1,14 +1,8 @@
-"""Steps: pieces of work as frozen specs that contain their inputs as specs.
-
-A step's identity is its meaning: kind, revision and every field that can
-change the result. Studies that need the same training share it with no code
-for it, because it has the same hash.
-"""
+"""The steps there are: train a classifier, audit data, evaluate by attack, certify on both splits."""
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,46 +16,22 @@ from radii.certify.certificate import Certificate
 from radii.data.dataset import Data, balanced_order
 from radii.errors import InputError, unknown_name
 from radii.geometry.audit import audit
+from radii.metrics.accuracy import accuracy
 from radii.metrics.evaluation import evaluate
+from radii.models.bounds import lipschitz_bound
 from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
 from radii.models.classifier import usable
-from radii.spec import Spec, explain
+from radii.spec import explain
 from radii.study.inputs import Component, DataSpec
+from radii.study.laboratory import LABORATORY
 from radii.study.points import save_scores
+from radii.study.step import Step
 from radii.study.store import Workspace
 from radii.threat import Ball, Norm
 from radii.training.learning_rate import held_out
 from radii.training.loop import History, Recipe, accuracy_on, train
 from radii.training.objectives import METHODS
 from radii.training.preprocessing import Preprocessing, statistics
-
-
-class Step(Spec):
-    """A piece of work. ``revision`` is raised when the code's meaning changes."""
-
-    kind: ClassVar[str]
-    revision: ClassVar[int] = 1
-
-    @property
-    def run_id(self) -> str:
-        """The name of this step's run."""
-        return f"{self.kind}-{self.content_hash()}"
-
-    def canonical(self) -> dict[str, Any]:
-        """As for every spec, with the kind and revision."""
-        return {"step": self.kind, "revision": self.revision, **super().canonical()}
-
-    def to_json(self) -> dict[str, Any]:
-        """What another process needs to do this step."""
-        return {"step": self.kind, "revision": self.revision, "spec": self.model_dump(mode="json")}
-
-    def inputs(self) -> tuple[Step, ...]:
-        """Steps that must be committed before this one."""
-        return tuple(value for name in type(self).model_fields if isinstance(value := getattr(self, name), Step))
-
-    @abstractmethod
-    def perform(self, work: Workspace) -> dict[str, Any]:
-        """Do the work in ``work.folder``; the returned JSON becomes ``result.json``."""
 
 
 class Train(Step):
@@ -146,6 +116,7 @@ class Evaluate(Step):
     """A trained classifier on test points: what is proved first, what breaks the rest after."""
 
     kind: ClassVar[str] = "evaluate"
+    neutral: ClassVar[dict[str, Any]] = {"minimum_norm": True}
 
     model: Train
     data: DataSpec
@@ -153,6 +124,7 @@ class Evaluate(Step):
     suite: str = "standard"
     points: int = Field(1000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
     seed: int = 0
+    minimum_norm: bool = Field(True, description="measure every point's broken radius, too")
 
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Certify, attack what is not proved, and save the table of points."""
@@ -162,7 +134,8 @@ class Evaluate(Step):
         x, y = data.test.tensors(rows)
         certificate, refusal = strongest_certificate(model, x)
         ball = self.ball if architecture.box is not None else self.ball.model_copy(update={"box": None})
-        scores = evaluate(model, x, y, ball, suite=self.suite, certificate=certificate, seed=self.seed)
+        radii = None if self.minimum_norm else False
+        scores = evaluate(model, x, y, ball, suite=self.suite, certificate=certificate, seed=self.seed, radii=radii)
         save_scores(scores, rows, work.folder / "points.safetensors")
         return {
             "test_accuracy": scores.clean.value,
@@ -173,6 +146,38 @@ class Evaluate(Step):
         }
 
 
+class Certify(Step):
+    """A 1-Lipschitz classifier on points of its splits: clean and certified accuracy at several L2 radii.
+
+    No attack: what training curves over data size need, at a fraction of an
+    evaluation's cost. A network without a proved Lipschitz bound is refused.
+    """
+
+    kind: ClassVar[str] = "certify"
+
+    model: Train
+    data: DataSpec
+    radii: tuple[float, ...]
+    points: int = Field(2000, ge=1, description="class-balanced choice from each split; all if it has fewer")
+    seed: int = 0
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Prove every layer's norm once, then certify points of both splits."""
+        data = self.data.load()
+        model, _ = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        bound = lipschitz_bound(model, data.shape)
+        found: dict[str, Any] = {"lipschitz": bound.value, "radii": list(self.radii)}
+        for name, split in (("train", data.train), ("test", data.test)):
+            x, y = split.tensors(np.sort(balanced_order(split.y, self.seed)[: self.points]))
+            certificate = margin.certify(model, x, bound)
+            right = certificate.prediction == y
+            found[name] = {
+                "clean": accuracy(right.numpy()).summary(),
+                "certified": [accuracy((right & (certificate.radius >= r)).numpy()).summary() for r in self.radii],
+            }
+        return found
+
+
 def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
     """The margin certificate where the network has a proved Lipschitz bound; else None and why."""
     try:
@@ -181,7 +186,8 @@ def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | No
         return None, str(refusal)
 
 
-STEPS: dict[str, type[Step]] = {step.kind: step for step in (Train, Audit, Evaluate)}
+_KINDS: tuple[type[Step], ...] = (Train, Audit, Evaluate, Certify, *LABORATORY)
+STEPS: dict[str, type[Step]] = {step.kind: step for step in _KINDS}
 
 
 def from_json(content: dict[str, Any]) -> Step:

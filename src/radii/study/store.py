@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from radii.errors import InputError
 
 if TYPE_CHECKING:
-    from radii.study.steps import Step
+    from radii.study.step import Step
 
 CHECKPOINT = "checkpoint.safetensors"
 

@@ -44,13 +44,14 @@ class Recipe(Spec):
     factor a step.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "average": 0.0}
+    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1, "average": 0.0}
 
     epochs: int = Field(20, ge=1)
     batch_size: int = Field(256, ge=1)
     optimizer: Optimizer = Optimizer()
     augmentation: Augmentation = Augmentation()
     steps: int = Field(0, ge=0)
+    test_every: int = Field(1, ge=0, description="epochs between test accuracies in the history; 0: none")
     average: float = Field(0.0, ge=0, lt=1)
 
     def length(self, batches: int) -> int:
@@ -190,7 +191,8 @@ def train(
                 average.follow(model, course.done)
             plot.add(course.done, loss=seen[0] / seen[2], accuracy=seen[1] / seen[2])
             if course.done % len(batches) == 0 or course.done == total:
-                course.history.append(_finished_epoch(course, test if crew.leads else None))
+                watched = recipe.test_every and (len(course.history) + 1) % recipe.test_every == 0
+                course.history.append(_finished_epoch(course, test if crew.leads and watched else None))
                 course.tally = _Tally()
                 plot.add(course.done, **_curve_points(course.history[-1]))
             speed = (course.done - begun) * batches.batch_size / (time.monotonic() - course.started)

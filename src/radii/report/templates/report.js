@@ -63,6 +63,19 @@
     if (mine === round) root.dataset.drawn = theme;
   }
 
+  // The box above a ledger hides the statements that do not contain what is typed.
+  for (const filter of document.querySelectorAll(".filter")) {
+    const entries = [...filter.nextElementSibling.children];
+    filter.hidden = false;
+    filter.addEventListener("input", () => {
+      const words = filter.value.toLowerCase().split(/\s+/);
+      for (const entry of entries) {
+        const text = entry.textContent.toLowerCase();
+        entry.hidden = !words.every((word) => text.includes(word));
+      }
+    });
+  }
+
   root.dataset.charts = String(plots.length);
   root.dataset.errors = "0";
   button.hidden = false;

@@ -1,0 +1,126 @@
+"""``radii claims``: which statements of the papers hold, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from radii.cli import terminal
+from radii.cli.terminal import Json
+from radii.errors import InputError
+
+if TYPE_CHECKING:
+    from radii.study.claims import Claim, Verdict
+
+COLORS = {"holds": "green", "fails": "red", "not run": "dim"}
+CHEAP = ("formulas", "theory", "separation", "geometry")  # minutes, nothing trained
+
+
+def claims(
+    what: Annotated[str | None, typer.Argument(help="A claim's id, a study, or a name in a paper: ding.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Judge by this budget's results: smoke, cpu or paper.")] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="First compute the studies that train nothing, if missing.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The ledger as one offline page.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim fails.")] = False,
+    json: Json = None,
+) -> None:
+    """Which statements of the papers hold: measured beside published, with the evidence."""
+    from radii.files import check_writable
+    from radii.study.claims import check_budget, choose, ledger
+    from radii.study.wording import summary
+
+    chosen, at = choose(what), check_budget(budget)
+    if html is not None:
+        check_writable(html)
+    if run:
+        _compute(chosen, budget or "cpu")
+    verdicts = ledger(chosen, budget=at)
+    console = terminal.show(json)
+    if len(verdicts) == 1:
+        _explain(console, verdicts[0])
+    else:
+        _list(console, verdicts)
+        console.print(f"\n[bold]{escape(summary(verdicts))}[/] `radii claims ID` explains one.")
+    if html is not None:
+        from radii.report.claims import page
+        from radii.report.html import write
+
+        console.print(f"page: {escape(str(write(page(verdicts), html)))}")
+    terminal.write_json([verdict.to_dict() for verdict in verdicts], json)
+    if strict and any(verdict.status == "fails" for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _compute(chosen: Sequence[Claim], budget: str) -> None:
+    """The studies of the chosen claims that train nothing and have no result at the budget yet."""
+    from radii.study import evidence
+    from radii.study.catalog import study
+    from radii.study.claims import check_budget
+    from radii.study.executors import plan, run_here
+    from radii.study.store import Store
+
+    store, at = Store.default(), check_budget(budget) or "cpu"
+    wanted = {claim.study for claim in chosen}
+    with terminal.progress_shown():
+        for name in [name for name in CHEAP if name in wanted and evidence.find(name, store, at) is None]:
+            made = study(name)
+            try:
+                run_here(plan([cell.step for cell in made.cells(at)]), store)
+            except InputError as error:  # a dataset that is not here must not keep the others from being judged
+                terminal.complain(f"{name} was not run: {error}")
+                continue
+            command = f"radii claims {name} --run --budget {at}"
+            evidence.save(evidence.to_json(evidence.collect(made, at, store), made, command), store)
+
+
+def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """Two lines per claim, paper by paper."""
+    from radii.study.wording import evidence, expected, measured, outcome, runs
+
+    paper = ""
+    for verdict in verdicts:
+        if verdict.claim.paper != paper:
+            paper = verdict.claim.paper
+            console.print(f"\n[bold underline]{escape(paper)}[/]")
+        seen = f"measured {measured(verdict)}, " if verdict.measured else ""
+        facts = f"{seen}published {expected(verdict)} · {evidence(verdict)} {runs(verdict)}"
+        console.print(f"[{COLORS[verdict.status]}]{escape(outcome(verdict))}[/] [bold]{escape(verdict.claim.id)}[/]")
+        console.print(Padding(escape(verdict.claim.statement), (0, 0, 0, 4)))
+        console.print(Padding(f"[dim]{escape(facts)}[/]", (0, 0, 0, 4)))
+
+
+def _explain(console: Console, verdict: Verdict) -> None:
+    """Everything about one claim."""
+    from radii.study.wording import evidence, number, outcome, stated
+
+    claim = verdict.claim
+    console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(outcome(verdict))}[/]")
+    console.print(Padding(escape(claim.statement), (0, 0, 0, 2)))
+    lines = {
+        "source": claim.source,
+        "the text": claim.corrects,
+        "tolerance": f"{number(claim.tolerance)}: {claim.because}",
+        "judged at": ", ".join(claim.budgets),
+        "evidence": evidence(verdict),
+        "because": verdict.note,
+        "file": verdict.origin,
+        "runs": " ".join(verdict.runs),
+    }
+    for name, text in lines.items():
+        if text:
+            console.print(f"  [dim]{name}[/] {escape(text)}", soft_wrap=True)
+    rows = [(name, number(verdict.measured.get(name)), stated(claim, name)) for name in claim.published]
+    console.print(terminal.table("", ("figure", "measured", "published"), rows))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(claims)

@@ -1,0 +1,1 @@
+"""The claims themselves, grouped by paper; each module has a tuple ``CLAIMS``."""

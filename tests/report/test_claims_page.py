@@ -1,0 +1,70 @@
+"""The page of the ledger: counts, every statement, hostile words inert, and a filter that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radii.report import browser, html
+from radii.report.claims import page
+from radii.report.ledger import Entry, Ledger
+from radii.study.claims import Claim, judge
+from radii.study.evidence import Evidence
+from radii.study.study import Measured
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def claim(number: int, value: float) -> Claim:
+    return Claim(
+        f"claim-{number}",
+        f"Number {number} is 1, {HOSTILE}.",
+        "Nobody & Sons 2020",
+        "Table <1>",
+        "separation",
+        lambda found: {"it": found.every()[0].result["it"] * value},
+        {"it": 1.0},
+        0.1,
+        "because",
+        corrects="It says <b>2</b>.",
+    )
+
+
+@pytest.fixture
+def report() -> html.Report:
+    found = Evidence("separation", "cpu", 1, (Measured({}, {"it": 1.0}, "audit-1"),), {}, "file")
+    return page([judge(claim(1, 1.0), found), judge(claim(2, 3.0), found), judge(claim(3, 1.0), None)])
+
+
+def test_counts_and_statements(report: html.Report) -> None:
+    assert report.verdict == "3 claims: 1 hold, 1 fail, 1 not run."
+    text = html.render(report)
+    assert "fails by 1.9" in text
+    assert "measured 3, published = 1 ± 0.1" in text
+    assert "Read from audit-1." in text
+    assert "<img src=x" not in text
+    assert "<b>2</b>" not in text
+    assert "Table &lt;1&gt;" in text
+    assert [entry.mark for entry in report.sections[0].blocks[0].entries] == ["holds", "fails", "open"]
+
+
+def test_the_filter_hides_what_does_not_match(report: html.Report, tmp_path: Path) -> None:
+    if browser.find() is None:
+        pytest.skip("no Chromium on this machine")
+    path = html.write(report, tmp_path / "claims.html")
+    script = """(() => {
+      const box = document.querySelector(".filter");
+      box.value = "fails";
+      box.dispatchEvent(new Event("input"));
+      return [...document.querySelectorAll(".ledger > li")].map((entry) => entry.hidden).join();
+    })()"""
+    with browser.chromium() as shown:
+        shown.open(path)
+        assert shown.run(script) == "true,false,true"
+        assert not shown.complaints
+
+
+def test_an_entry_may_stand_alone() -> None:
+    text = html.render(html.Report("t", (html.Section("", (Ledger((Entry("open", "?", "It is.", "me"),)),)),)))
+    assert "It is." in text
