@@ -107,11 +107,10 @@ class WongKolterConvNet(nn.Sequential):
         if start not in ("random", "pixels"):
             raise InputError(f"start must be random or pixels, got {start!r} instead.")
         if start == "pixels":
-            start_from_pixels(self.conv1, self.conv2)
+            start_from_pixels(self)
 
 
-@torch.no_grad()
-def start_from_pixels(first: nn.Conv2d, second: nn.Conv2d) -> None:
+def start_from_pixels(net: WongKolterConvNet) -> None:
     """Weights from which training by bounds may start: 16 channels hold the pixels of a 4x4 block, thresholded.
 
     u = ReLU(0.65 - v) is 0 for bright pixels, and ReLU(1 - 3 u) is then exactly
@@ -120,17 +119,19 @@ def start_from_pixels(first: nn.Conv2d, second: nn.Conv2d) -> None:
     four ReLU(v - 0.35); the other weights stay random, those of the second
     layer at three tenths, so that they do not drown what is sure.
     """
-    if first.in_channels != 1 or first.out_channels < 8 or second.out_channels < 16:
+    weights = net.state_dict()  # the same memory
+    first, second = weights["conv1.weight"], weights["conv2.weight"]
+    if first.shape[1] != 1 or len(first) < 8 or len(second) < 16:
         raise InputError("start=pixels needs grey images and widen of at least 1/2.")
     places = [(1, 1), (1, 2), (2, 1), (2, 2)]  # of a 4x4 kernel: the pixels that no neighbor of stride 2 shares
-    first.weight[:8] = 0
-    second.weight[:16] = 0
-    second.weight[16:] *= 0.3
+    first[:8] = 0
+    second[:16] = 0
+    second[16:] *= 0.3
     for pixel, (row, column) in enumerate(places):
-        first.weight[pixel, 0, row, column], first.bias[pixel] = -1.0, 0.65
-        first.weight[4 + pixel, 0, row, column], first.bias[4 + pixel] = 1.0, -0.35
+        first[pixel, 0, row, column], weights["conv1.bias"][pixel] = -1.0, 0.65
+        first[4 + pixel, 0, row, column], weights["conv1.bias"][4 + pixel] = 1.0, -0.35
         for cell, (down, right) in enumerate(places):
-            second.weight[4 * pixel + cell, pixel, down, right], second.bias[4 * pixel + cell] = -3.0, 1.0
+            second[4 * pixel + cell, pixel, down, right], weights["conv2.bias"][4 * pixel + cell] = -3.0, 1.0
 
 
 def _images(name: str, input_shape: tuple[int, ...], least: int) -> tuple[int, int, int]:

@@ -63,16 +63,16 @@ class ClippingConvNet(nn.Module):
     def as_wong_kolter(self) -> WongKolterConvNet:
         """The same function as weights of Wong & Kolter's ConvNet; channels that are not needed are zero."""
         net = WongKolterConvNet(self.input_shape, self.fc2.out_features)
-        first, second, slope = net.conv1, net.conv2, 1 / (1 - 2 * self.clip)
-        for weights in (first.weight, first.bias, second.weight):
-            weights.zero_()
+        theirs, ours, slope = net.state_dict(), self.state_dict(), 1 / (1 - 2 * self.clip)
+        for name in ("conv1.weight", "conv1.bias", "conv2.weight"):
+            theirs[name].zero_()
         for number in range(self.conv.in_channels):
             channel, row, column = number // 4, number // 2 % 2, number % 2  # the order of pixel_unshuffle
             for place, bend, sign in ((2 * number, self.clip, 1), (2 * number + 1, 1 - self.clip, -1)):
-                first.weight[place, channel, 1 + row, 1 + column] = slope
-                first.bias[place] = -slope * bend
-                second.weight[:, place] = sign * self.conv.weight[:, number]
-        second.bias.copy_(self.conv.bias)
-        net.fc1.load_state_dict(self.fc1.state_dict())
-        net.fc2.load_state_dict(self.fc2.state_dict())
+                theirs["conv1.weight"][place, channel, 1 + row, 1 + column] = slope
+                theirs["conv1.bias"][place] = -slope * bend
+                theirs["conv2.weight"][:, place] = sign * ours["conv.weight"][:, number]
+        theirs["conv2.bias"].copy_(ours["conv.bias"])
+        for name in ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"):
+            theirs[name].copy_(ours[name])
         return net.train(self.training)
