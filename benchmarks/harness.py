@@ -57,18 +57,31 @@ def medians(subjects: dict[str, Callable[[], object]], rounds: int, warmup: int 
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def main(run: Callable[[bool], list[Figure]], threads: int = THREADS) -> None:
-    """Command line of a benchmark: ``[--quick] [--json FILE|-]``."""
+Run = Callable[[bool], list[Figure]]
+
+
+def main(run: Run | dict[str, Run], threads: int = THREADS) -> None:
+    """Command line of a benchmark: ``[--quick] [--json FILE|-]``, and ``[--part NAME]`` for one that has parts.
+
+    A part replaces its figures in FILE and leaves those of other parts.
+    """
+    parts = run if isinstance(run, dict) else {"all": run}
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--quick", action="store_true", help="a rougher answer within 45 seconds on two cores")
     parser.add_argument("--json", metavar="FILE|-", default="-")
+    parser.add_argument("--part", choices=list(parts), help="only this part")
     options = parser.parse_args()
     import torch
 
     torch.set_num_threads(threads)
-    figures = run(options.quick)
+    chosen = parts if options.part is None else {options.part: parts[options.part]}
+    figures = [asdict(item) for measure in chosen.values() for item in measure(options.quick)]
+    if options.part is not None and options.json != "-" and Path(options.json).exists():
+        fresh = {item["name"] for item in figures}
+        before = json.loads(Path(options.json).read_text())["figures"]
+        figures = [item for item in before if item["name"] not in fresh] + figures
     result = {
-        "figures": [asdict(item) for item in figures],
+        "figures": figures,
         "machine": {
             "processor": torch.backends.cpu.get_cpu_capability(),
             "system": platform.system(),

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "radii"
 FLOOR = {
-    "errors": 0, "progress": 0, "files": 1, "spec": 1, "registry": 1, "randomness": 1, "threat": 2,
+    "errors": 0, "progress": 0, "files": 1, "memory": 1, "spec": 1, "registry": 1, "randomness": 1, "threat": 2,
     "data": 3, "geometry": 4, "models": 5, "attacks": 6, "certify": 6, "training": 7,
     "metrics": 8, "theory": 9, "study": 10, "report": 11, "cli": 12,
 }  # fmt: skip

@@ -25,11 +25,12 @@ _HOMES = {
     "audit": "radii.geometry.audit",
     "evaluate": "radii.metrics.evaluation",
     "export": "radii.models.export",
+    "forecast": "radii.study.forecast",
     "load": "radii.data.sources",
     "train": "radii.study.planning",
 }
 
-_ROOMS = ("certify", "data", "theory")  # packages that are part of the public names; certify can be called
+_ROOMS = ("certify", "data", "study", "theory")  # packages that are part of the public names; certify can be called
 
 __all__ = [
     "Ball",
@@ -48,13 +49,15 @@ __all__ = [
     "data",
     "evaluate",
     "export",
+    "forecast",
     "load",
+    "study",
     "theory",
     "train",
 ]
 
 if TYPE_CHECKING:
-    from radii import certify, data, theory
+    from radii import certify, data, study, theory
     from radii.attacks.catalog import attack
     from radii.certify.certificate import Certificate
     from radii.data.dataset import Data, Dataset
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from radii.models.classifier import Classifier
     from radii.models.export import export
     from radii.study.assess import assess
+    from radii.study.forecast import forecast
     from radii.study.planning import train
     from radii.study.store import Store
     from radii.threat import Ball

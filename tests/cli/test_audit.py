@@ -44,7 +44,11 @@ def test_variants_side_by_side(app, tmp_path) -> None:
     assert "train-train separation" in result.output
     assert picture.read_text().startswith("<svg")
     assert CliRunner().invoke(app, ["audit", "digits", "--plot", str(page)]).exit_code == 0
-    assert "principal components" in page.read_text()
+    text = page.read_text()
+    assert "principal components" in text
+    assert "image 464" in text  # the closest pair is shown
+    assert "image 655" in text
+    assert text.count("data:image/png") >= 16
 
 
 def test_a_work_folder_is_used_again(app, tmp_path) -> None:

@@ -20,7 +20,7 @@ def test_help_does_not_import_torch() -> None:
         "assert not heavy, heavy\n"
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    for command in ("assess", "train", "runs", "datasets", "variants"):
+    for command in ("assess", "train", "forecast", "runs", "datasets", "variants"):
         assert command in shown
 
 
@@ -63,6 +63,8 @@ def test_assess_writes_one_report(radii: Callable, tmp_path: Path) -> None:
     assert "http://" not in page.split("<body")[0], "nothing is fetched"
     result = json.loads((tmp_path / "r.json").read_text())
     assert set(result["models"]) == {"standard", "1-Lipschitz"}
+    assert "What more data would bring" in page
+    assert isinstance(result["forecast"], dict | str)
     for model in result["models"].values():
         robust = model["evaluation"]["robust"]
         assert robust["proved"]["value"] <= robust["unbroken"]["value"]
@@ -79,7 +81,9 @@ def test_assess_takes_features(radii: Callable, tmp_path: Path) -> None:
     np.savez(tmp_path / "wine.npz", x=x.astype(np.float32), y=y)
     done = radii(
         "assess", tmp_path / "wine.npz", "--epochs", 2, "--points", 9, "--suite", "fast", "--workers", 0,
-        "--out", tmp_path / "wine.html",
+        "--no-forecast", "--out", tmp_path / "wine.html",
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert "13 features in 3 classes" in (tmp_path / "wine.html").read_text()
+    page = (tmp_path / "wine.html").read_text()
+    assert "13 features in 3 classes" in page
+    assert "What more data would bring" not in page

@@ -78,13 +78,17 @@ def test_cifar10_volumes(p, figure) -> None:
 
 @pytest.mark.heavy
 def test_mnist_interclass_distance() -> None:
-    """Ding et al. 2019, Table 1: 7.12, 7.01, 6.85; ours are 0.45% below, for a reason that is not known."""
+    """Ding et al. 2019, Table 1 prints the first three; its scale factors imply the others.
+
+    The text's 10% of a class lies 0.45% below; the closest 11.3% give every figure to its digits.
+    """
     data = load("mnist")
     x, y = np.asarray(data.test.x), data.test.y
-    for s, figure in ((3, 7.12), (4, 7.01), (5, 6.85)):
-        assert interclass_distance(variants.smooth(x, s), y).mean == pytest.approx(figure, rel=0.01)
-    assert interclass_distance(x, y).mean < interclass_distance(variants.smooth(x, 2), y).mean
-    assert interclass_distance(variants.binarize(x), y).mean == pytest.approx(8.67, rel=0.01)
+    made = {s: variants.smooth(x, s) for s in (2, 3, 4, 5)} | {"binarized": variants.binarize(x), "original": x}
+    for name, figure in {3: 7.12, 4: 7.01, 5: 6.85, "binarized": 8.67, "original": 7.34}.items():
+        assert interclass_distance(made[name], y).mean == pytest.approx(figure, rel=0.006)
+        assert interclass_distance(made[name], y, closest=0.113).mean == pytest.approx(figure, abs=0.005)
+    assert interclass_distance(x, y).mean < interclass_distance(made[2], y).mean
 
 
 @pytest.mark.heavy

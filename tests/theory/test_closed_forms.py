@@ -10,6 +10,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from radii.data.synthetic import ball, bernoulli_model, gaussian_model, orthogonal, random_function, sphere
+from radii.geometry.neighbor_law import NeighborLaw
 from radii.randomness import numpy_stream
 from radii.theory import (
     bernoulli,
@@ -229,10 +230,10 @@ def test_neighbor_distance_numbers() -> None:
         low, high = distances.bracket(n, 7)
         assert low <= distances.exact_median(n, 7) <= high
     sizes = np.array([100.0, 1000, 10_000])
-    fit = distances.Fit.power_law(sizes, 3 * sizes ** (-1 / 12))
+    fit = NeighborLaw.power(sizes, 3 * sizes ** (-1 / 12))
     assert fit.dimension == pytest.approx(12)
     assert fit.log10_samples(1.5) == pytest.approx(12 * math.log10(2))
-    line = distances.Fit.linear_log(sizes, 5 - 0.5 * np.log(sizes))
+    line = NeighborLaw.linear(sizes, 5 - 0.5 * np.log(sizes))
     assert line.dimension == pytest.approx(10)
     assert line.log10_samples(2.5) == pytest.approx(5 / math.log(10))
 
@@ -241,5 +242,5 @@ def test_neighbor_distance_numbers() -> None:
 def test_both_dimensions_of_a_cube(d: int, power: float, line: float) -> None:
     sizes = [50_000 >> k for k in range(11)][::-1]
     means = distances.cube_distances(sizes, d, 1000, numpy_stream(0, "cube"))
-    assert distances.Fit.power_law(np.array(sizes), means).dimension == pytest.approx(power, abs=0.6)
-    assert distances.Fit.linear_log(np.array(sizes), means).dimension == pytest.approx(line, abs=0.8)
+    assert NeighborLaw.power(np.array(sizes), means).dimension == pytest.approx(power, abs=0.6)
+    assert NeighborLaw.linear(np.array(sizes), means).dimension == pytest.approx(line, abs=0.8)

@@ -23,6 +23,9 @@ def assess(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
     points: Annotated[int, typer.Option(min=1, help="Test points to certify and attack.")] = 500,
     suite: Annotated[str, typer.Option(help="Attacks: fast, standard, exhaustive.")] = "standard",
+    forecast: Annotated[
+        bool | None, typer.Option(help="What more data would bring; by default on small data only.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes; 0 computes in this one.")] = None,
     out: Annotated[Path, typer.Option(help="The report.")] = Path("report.html"),
     seed: Seed = 0,
@@ -36,7 +39,16 @@ def assess(
 
     check_writable(out)
     with terminal.progress_shown():
-        found = assess_(dataset, threat, epochs=epochs, points=points, suite=suite, seed=seed, workers=workers)
+        found = assess_(
+            dataset,
+            threat,
+            epochs=epochs,
+            points=points,
+            suite=suite,
+            seed=seed,
+            workers=workers,
+            forecast=forecast,
+        )
     report = page(found)
     write(report, out)
     rows = []
@@ -56,6 +68,9 @@ def assess(
     console = terminal.show(json)
     console.print(terminal.table(f"{dataset}, threat {found.ball}", columns, rows))
     console.print(escape(report.verdict))
+    if found.forecast is not None:
+        told = found.forecast if isinstance(found.forecast, str) else found.forecast.verdict
+        console.print(escape(f"What more data would bring: {told}"), soft_wrap=True)
     console.print(f"report: {escape(str(out))}")
     terminal.write_json(found.summary() | {"claims": [seen.to_dict() for seen in observations(found)]}, json)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from radii.data.dataset import Data
     from radii.geometry.audit import Audit
     from radii.report.charts import Chart
+    from radii.report.pictures import Gallery
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
@@ -92,8 +93,31 @@ def _draw(found: list[tuple[Audit, Data]], path: Path) -> None:
         save(charts[0], path)
         return
     words = tuple(Prose(f"{data.name}: {text}") for audited, data in found for text in audited.verdict)
-    sections = (Section("What the data allows", words), Section("Charts", tuple(charts)))
-    write(Report(title="Audit of " + ", ".join(data.name for _, data in found), sections=sections), path)
+    sections = [Section("What the data allows", words), Section("Charts", tuple(charts))]
+    pictures = tuple(_gallery(audited, data) for audited, data in found if data.train.is_image)
+    if pictures:
+        sections.append(Section("The closest pairs", pictures))
+    write(Report(title="Audit of " + ", ".join(data.name for _, data in found), sections=tuple(sections)), path)
+
+
+def _gallery(audited: Audit, data: Data) -> Gallery:
+    """The closest pairs of training images: what sets the separation."""
+    from radii.geometry.pairs import closest_pairs
+    from radii.report.pictures import Example, Gallery, Picture, data_uri
+    from radii.threat import format_radius
+
+    examples = tuple(
+        Example(
+            f"{format_radius(float(f'{pair.distance:.3g}'))} apart",
+            tuple(
+                Picture(data_uri(image), f"{name}, image {index}")
+                for image, name, index in zip((pair.point, pair.neighbor), pair.classes, pair.indices, strict=True)
+            ),
+        )
+        for pair in closest_pairs(audited.train, data.train, data.train)
+    )
+    note = f"Each training image beside its nearest one of another class, in {audited.norm}, nearest first."
+    return Gallery(data.name, examples, note)
 
 
 def _charts(found: list[tuple[Audit, Data]]) -> list[Chart]:

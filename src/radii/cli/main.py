@@ -35,6 +35,8 @@ COMMANDS = (
     "certify",
     "export",
     "theory",
+    "study",
+    "forecast",
     "claims",
     "datasets",
     "variants",

@@ -7,6 +7,9 @@ Hugging Face hub; anything else is a path. Decoded once, memory-mapped ever afte
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -49,6 +52,8 @@ def digest(name: str) -> tuple[str, str]:
     found = locate(base)
     meta = cache.read_meta(found.identity)
     if meta is None:
+        if "decode" in _refused.get() and found.path is not None:
+            raise InputError(f"{base} was never decoded on this machine; a run that needs it does so.")
         data = _base(found)
         digests = data.train.digest, data.test.digest
     else:
@@ -58,13 +63,35 @@ def digest(name: str) -> tuple[str, str]:
     return digests
 
 
+def decoded_bytes(name: str) -> int:
+    """The size of a dataset's arrays, both splits, before its variants; 0 for what was never decoded."""
+    meta = cache.read_meta(locate(recipe.split(name)[0]).identity)
+    return 0 if meta is None else sum(meta["bytes"].values())
+
+
+@contextmanager
+def only_local(decoded: bool = False) -> Iterator[None]:
+    """Within, datasets that would have to be fetched, or with ``decoded`` to be decoded first, are refused."""
+    token = _refused.set(frozenset({"fetch", "decode"} if decoded else {"fetch"}))
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+_refused: ContextVar[frozenset[str]] = ContextVar("radii_refused", default=frozenset())
+
+
 def locate(base: str) -> Found:
     """Find a dataset by name or path; a known name that is nowhere here is fetched from the hub."""
     if base == BUNDLED:
         return Found(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
     known = base.replace("_", "-")
     if known in hub.KNOWN:
-        return _found(known, local(known) or hub.fetch(known))
+        here = local(known)
+        if here is None and "fetch" in _refused.get():
+            raise InputError(f"{known} is not on this machine; a run that needs it fetches it.")
+        return _found(known, here or hub.fetch(known))
     path = Path(base).expanduser()
     if base and path.exists():
         return _found(path.resolve().name, path)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from radii.errors import InputError
 from radii.geometry.best import Best
+from radii.geometry.neighbor_law import NeighborLaw
 from radii.geometry.neighbors import in_pixels
 from radii.geometry.points import Points, labelled
 from radii.geometry.search import search
@@ -34,11 +35,9 @@ class Estimate:
 class NeighborCurve:
     """Distances [sizes, queries] to the nearest of the first n points of one random order.
 
-    Two estimators of the intrinsic dimension d* read the mean distance r(n)
-    (Prach & Lampert 2025, supplement, Eq. 33 and 34): the power law
-    r = (cn)^(-1/d*), and its linearization r = a(1 - ln(n)/d*), which is only
-    near it while ln n is far below d*. They differ, on true cubes too, and the
-    range of n matters; on CIFAR-10 from n = 1,000 the power law gives the published 28.
+    The intrinsic dimension d* is read from the mean distance by the two laws of
+    :mod:`radii.geometry.neighbor_law`. They differ, and the range of n matters;
+    on CIFAR-10 from n = 1,000 the power law gives the published 28.
     """
 
     sizes: tuple[int, ...]
@@ -48,23 +47,18 @@ class NeighborCurve:
     @cached_property
     def dimension(self) -> Estimate:
         """d* of the power law: minus the inverse slope of ln r on ln n."""
-        return self._bootstrap(lambda mean: -1 / self._power(mean)[0])
+        return self._bootstrap(lambda mean: NeighborLaw.power(self.sizes, mean).dimension)
 
     @cached_property
     def dimension_linear(self) -> Estimate:
         """d* of the linear law: r falls by a/d* for every unit of ln n."""
-        return self._bootstrap(self._linear)
+        return self._bootstrap(lambda mean: NeighborLaw.linear(self.sizes, mean).dimension)
 
     def log10_samples(self, distance: float) -> Estimate:
         """log10 of the n at which the power law puts the mean nearest neighbor at ``distance``: an extrapolation."""
         if not distance > 0:
             raise InputError(f"A distance must be positive, got {distance:g} instead.")
-
-        def needed(mean: NDArray[np.float64]) -> float:
-            slope, start = self._power(mean)
-            return float((np.log(distance) - start) / slope / np.log(10))
-
-        return self._bootstrap(needed)
+        return self._bootstrap(lambda mean: NeighborLaw.power(self.sizes, mean).log10_samples(distance))
 
     def rows(self) -> list[dict[str, float]]:
         """Tidy rows ``n``, ``mean``, ``median`` of the distance."""
@@ -72,14 +66,6 @@ class NeighborCurve:
             {"n": n, "mean": float(row.mean()), "median": float(np.median(row))}
             for n, row in zip(self.sizes, self.distance, strict=True)
         ]
-
-    def _power(self, mean: NDArray[np.float64]) -> tuple[float, float]:
-        slope, start = np.polyfit(np.log(self.sizes), np.log(mean), 1)
-        return float(slope), float(start)
-
-    def _linear(self, mean: NDArray[np.float64]) -> float:
-        slope, start = np.polyfit(np.log(self.sizes), mean, 1)
-        return float(-start / slope)
 
     def _bootstrap(self, statistic: Callable[[NDArray[np.float64]], float]) -> Estimate:
         rng = numpy_stream(0, "neighbor-curve-bootstrap")

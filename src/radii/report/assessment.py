@@ -7,16 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from radii.metrics.accuracy import Accuracy
-from radii.report import charts, pictures
+from radii.report import charts, forecast, pictures
 from radii.report.charts import Chart, Rule
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.pictures import Example, Gallery, Picture
 from radii.report.rows import Field, Row
 from radii.report.tables import Table, table
 from radii.study.assess import Assessed, Assessment
+from radii.study.forecast import Forecast
 from radii.study.observations import observations
 from radii.threat import Ball, format_radius
 
+GROWTH = (
+    "The 1-Lipschitz network on nested parts of the training data, two seeds each, all trained for the same number of "
+    "steps: half of those above."
+)
 NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
@@ -36,6 +41,8 @@ def page(found: Assessment) -> Report:
     ]
     if found.data.train.is_image and found.data.shape[0] in (1, 3):
         sections.append(Section("The first to break", tuple(gallery(found, model) for model in found.models)))
+    if found.forecast is not None:
+        sections.append(Section("What more data would bring", growth(found.forecast), GROWTH))
     sections.append(Section("What the papers say of it", (on_claims(found),), "Claims that these figures bear on."))
     sections.append(Section("How to reproduce", (reproduction(found),)))
     return Report(
@@ -316,6 +323,13 @@ def gallery(found: Assessment, model: Assessed, count: int = 4) -> Gallery:
     return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(found.ball)}.")
 
 
+def growth(told: Forecast | str) -> tuple[Chart | Prose, ...]:
+    """Proved accuracy over the number of training points, and how much data five more points need."""
+    if isinstance(told, str):
+        return (Prose(f"No forecast: {told}"),)
+    return forecast.chart(told), Prose(f"Five more points of proved accuracy: {told.verdict}")
+
+
 def on_claims(found: Assessment) -> Table:
     """Statements of the papers, judged by this assessment."""
     rows = [
@@ -338,8 +352,10 @@ def reproduction(found: Assessment) -> Commands:
     for model in found.models:
         shown |= {f"{model.name} training": model.training.id, f"{model.name} evaluation": model.evaluation.id}
     points = len(found.models[0].rows)
+    forecast_too = " --no-forecast" if found.forecast is None else " --forecast"
+    command = f"radii assess {found.source} --threat {found.ball} --points {points} --seed {found.seed}"
     return Commands(
-        (f"radii assess {found.source} --threat {found.ball} --points {points} --seed {found.seed}", "radii runs"),
+        (command + forecast_too, "radii runs"),
         shown,
     )
 

@@ -13,11 +13,13 @@ from radii.data.dataset import Data
 from radii.geometry.separation import separation
 from radii.metrics.scores import Scores
 from radii.study.executors import run_here, run_processes
+from radii.study.forecast import Forecast
 from radii.study.inputs import DataSpec
 from radii.study.planning import data_spec, train_step
 from radii.study.points import load_scores
 from radii.study.steps import Audit, Evaluate, Train
 from radii.study.store import Run, Store
+from radii.study.subset_curve import subset_curve
 from radii.threat import Ball
 from radii.training.preprocessing import Preprocessing
 
@@ -46,6 +48,7 @@ class Assessment:
     audit: Run
     models: tuple[Assessed, ...]
     seed: int
+    forecast: Forecast | str | None = None  # of the 1-Lipschitz classifier; words say why there is none
 
     @property
     def distances(self) -> dict[str, NDArray[np.float64]]:
@@ -68,6 +71,7 @@ class Assessment:
                 }
                 for model in self.models
             },
+            "forecast": self.forecast.summary() if isinstance(self.forecast, Forecast) else self.forecast,
         }
 
 
@@ -81,13 +85,15 @@ def assess(
     seed: int = 0,
     store: Store | None = None,
     workers: int | None = None,
+    forecast: bool | None = None,
 ) -> Assessment:
     """Audit the data, train a standard and a 1-Lipschitz classifier, certify and attack both.
 
     ``threat`` defaults to :func:`usual_threat`; ``epochs`` to a number that shows
     each classifier about 30,000 inputs (three epochs at the least). Every step
     is a run in ``store``: what was computed before is found, not computed again.
-    ``workers=0`` computes in this process.
+    ``workers=0`` computes in this process. ``forecast`` adds what more data would
+    bring, by eight short trainings on parts of it; left open, on small data only.
     """
     store = store or Store.default()
     spec = data_spec(data, store)
@@ -98,7 +104,9 @@ def assess(
         Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed) for step in trainings.values()
     ]
     audit = Audit(data=spec, norm=ball.norm, epsilon=ball.radius)
-    steps = [*trainings.values(), audit, *evaluations]
+    wanted = len(loaded.train) <= SHOWN if forecast is None else forecast
+    curve = subset_curve(trainings[LIPSCHITZ], loaded, ball, LIPSCHITZ) if wanted else None
+    steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
     if workers == 0:
         run_here(steps, store)
     else:
@@ -108,7 +116,8 @@ def assess(
         run = Run(store.folder(evaluation))
         models.append(Assessed(name, Run(store.folder(training)), run, *load_scores(run)))
     source = data if isinstance(data, str) else data.name
-    return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed)
+    told = curve.forecast(store) if curve else None
+    return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, told)
 
 
 def classifiers(spec: DataSpec, data: Data, epochs: int | None, seed: int) -> dict[str, Train]:

@@ -23,7 +23,7 @@ import platform
 import shutil
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -146,6 +146,20 @@ class Store:
             with self._claim(step):
                 if not self.is_done(step):
                     self._compute(step)
+        return Run(self.folder(step))
+
+    def adopt(self, step: Step, fill: Callable[[Path], None]) -> Run:
+        """The step's run as another machine computed it; ``fill`` writes its files into a folder."""
+        folder = self.root / "work" / f".received-{step.run_id}-{os.getpid()}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            fill(folder)
+            _write_json(folder / "spec.json", step.to_json())  # the other machine's names other paths
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._commit(folder, self.folder(step))
         return Run(self.folder(step))
 
     @contextmanager

@@ -12,7 +12,6 @@ extrapolate to very different n.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from radii.geometry.neighbor_law import NeighborLaw
 from radii.randomness import numpy_stream
 from radii.theory.result import (
     SIGMAS,
@@ -54,33 +54,6 @@ def linear_bracket(n: float, d: float) -> tuple[float, float]:
 def exact_median(n: float, d: float) -> float:
     """The median itself, for c = 1: 1 − (1 − r^d)^n = ½."""
     return float((-math.expm1(-math.log(2) / n)) ** (1 / d))
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A dimension and the n at which the fitted curve reaches a distance."""
-
-    dimension: float
-    intercept: float
-    logarithmic: bool
-
-    @classmethod
-    def power_law(cls, sizes: Array, distances: Array) -> Fit:
-        """log r = intercept − log(n)/d."""
-        slope, intercept = np.polyfit(np.log(sizes), np.log(distances), 1)
-        return cls(-1 / float(slope), float(intercept), logarithmic=True)
-
-    @classmethod
-    def linear_log(cls, sizes: Array, distances: Array) -> Fit:
-        """r = intercept · (1 − log(n)/d)."""
-        slope, intercept = np.polyfit(np.log(sizes), distances, 1)
-        return cls(-float(intercept / slope), float(intercept), logarithmic=False)
-
-    def log10_samples(self, distance: float) -> float:
-        """log10 of the n at which the nearest neighbor is at ``distance``."""
-        if self.logarithmic:
-            return self.dimension * (self.intercept - math.log(distance)) / math.log(10)
-        return self.dimension * (1 - distance / self.intercept) / math.log(10)
 
 
 def law_distances(n: int, d: int, replicates: int, generator: Generator) -> Array:
@@ -161,9 +134,9 @@ def _linear_rows(d: int) -> list[Row]:
 
 def _estimator_rows(sizes: Array, d: int, medians: Array, cube: Array) -> list[Row]:
     exact = np.array([exact_median(size, d) for size in sizes])
-    power, line = Fit.power_law(sizes, medians), Fit.linear_log(sizes, medians)
-    expected = Fit.linear_log(sizes, exact).dimension
-    cube_power, cube_line = Fit.power_law(sizes, cube), Fit.linear_log(sizes, cube)
+    power, line = NeighborLaw.power(sizes, medians), NeighborLaw.linear(sizes, medians)
+    expected = NeighborLaw.linear(sizes, exact).dimension
+    cube_power, cube_line = NeighborLaw.power(sizes, cube), NeighborLaw.linear(sizes, cube)
     target = float(exact[-1]) / 2
     truth = math.log10(math.log(2)) - d * math.log10(target)
     return [

@@ -24,6 +24,7 @@ from radii import progress
 from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
+from radii.memory import keep_freed
 from radii.models.classifier import predict
 from radii.randomness import stream_seed
 from radii.spec import Spec
@@ -166,6 +167,7 @@ def train(
     the last good checkpoint where it is. Under torchrun each process takes its
     share of every batch (:mod:`radii.training.distributed`).
     """
+    keep_freed()
     crew, device = team(), next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
     total = recipe.length(len(batches))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from radii.errors import InputError
-from radii.models.layers.autocorrelation import row_sums, row_sums_gradient
+from radii.models.layers.autocorrelation import gram_derivative, gram_row_sums, row_sums, row_sums_gradient
 from radii.models.layers.effective import EffectiveWeight
 
 EPSILON = 1e-6  # the authors' guard against division by zero
@@ -39,10 +39,42 @@ class _Rescaled(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         kernel, signs, scale = ctx.saved_tensors
-        along_scale = (gradient * kernel).sum((0, 2, 3))
-        along_sums = -0.5 * along_scale * scale**3
+        along_sums = _along_sums((gradient * kernel).sum((0, 2, 3)), scale)
         result = row_sums_gradient(kernel, signs, along_sums).contiguous()
         return result.addcmul_(gradient, scale[None, :, None, None])
+
+
+class _RescaledLinear(torch.autograd.Function):
+    """x -> (x / sqrt(t + 1e-6)) W^T: dividing the batch instead of the matrix saves passes over it.
+
+    At width 1024 each such pass with its fresh memory is 2% of a plain step.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        sums, signs = gram_row_sums(weight)
+        scale = (sums + EPSILON).rsqrt()
+        ctx.save_for_backward(x, weight, signs, scale)
+        return (x * scale) @ weight.T
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
+        x, weight, signs, scale = ctx.saved_tensors
+        direct = gradient.T @ (x * scale)
+        along_x = None
+        if ctx.needs_input_grad[0]:
+            along_x = gradient @ weight
+            along_scale = (along_x * x).sum(0)
+            along_x.mul_(scale)
+        else:
+            along_scale = (direct * weight).sum(0) / scale
+        return along_x, direct.addmm_(weight, gram_derivative(signs, _along_sums(along_scale, scale)))
+
+
+def _along_sums(along_scale: Tensor, scale: Tensor) -> Tensor:
+    """From the gradient in scale = (t + 1e-6)^{-1/2} to that in t."""
+    return -0.5 * along_scale * scale**3
 
 
 def rescaled(kernel: Tensor, groups: int = 1) -> Tensor:
@@ -129,12 +161,19 @@ class AOLLinear(EffectiveWeight, nn.Linear):
     def compute_effective_weight(self) -> Tensor:
         """W diag(t + 1e-6)^{-1/2}, or the same of the transpose."""
         weight = self.weight if self.side == "input" else self.weight.T
-        scaled = _Rescaled.apply(weight[:, :, None, None])[:, :, 0, 0]
+        scaled = _Rescaled.apply(weight[:, :, None, None]).flatten(1)
         return scaled if self.side == "input" else scaled.T
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, in] -> [n, out]."""
+        if self.side == "input" and self._differentiated():
+            y = _RescaledLinear.apply(x.flatten(0, -2), self.weight).unflatten(0, x.shape[:-1])
+            return y if self.bias is None else y + self.bias
         return nn.functional.linear(x, self.effective_weight(), self.bias)
+
+    def _differentiated(self) -> bool:
+        tracing = torch.compiler.is_exporting() or torch.compiler.is_compiling()
+        return torch.is_grad_enabled() and self.weight.requires_grad and not tracing
 
     def folded(self) -> nn.Linear:
         """The plain linear layer with the same outputs."""

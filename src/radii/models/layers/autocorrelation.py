@@ -29,7 +29,7 @@ _INVERSE = (4, 1, 3, 2, 0)
 def row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
     """t [in] of a kernel [out, in, h, w], and the signs of V that :func:`row_sums_gradient` needs."""
     if kernel.shape[2:] == (1, 1):
-        return _gram_row_sums(kernel[:, :, 0, 0])
+        return gram_row_sums(kernel.flatten(1))
     if kernel.shape[2:] == (3, 3) and min(kernel.shape[:2]) >= TOOM_FROM_CHANNELS:
         return _toom_row_sums(kernel)
     return _all_pairs_row_sums(kernel)
@@ -38,7 +38,7 @@ def row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
 def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
     """Gradient [out, in, h, w] of sum_i gradient_i t_i."""
     if kernel.shape[2:] == (1, 1):
-        return (kernel[:, :, 0, 0] @ _mirrored(signs, gradient))[:, :, None, None]
+        return (kernel.flatten(1) @ gram_derivative(signs, gradient))[:, :, None, None]
     if len(signs) == len(_half_points()):
         return _toom_gradient(kernel, signs, gradient)
     return _all_pairs_gradient(kernel, signs, gradient)
@@ -46,24 +46,44 @@ def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor
 
 def _mirrored(signs: Tensor, gradient: Tensor) -> Tensor:
     """M_s[i, j] = sign(V_s[i, j]) (g_i + g_j)."""
-    both = gradient[:, None] + gradient[None, :]
-    return both.mul_(signs) if signs.dim() == 2 else signs * both
+    return signs.to(gradient.dtype).mul_(gradient[:, None] + gradient[None, :])
 
 
-def _gram_row_sums(weight: Tensor, strips: int = 8) -> tuple[Tensor, Tensor]:
-    """Row sums of |W^T W| for a matrix [out, in]; only blocks on and above the diagonal are multiplied."""
+def _kept_signs(values: Tensor) -> Tensor:
+    """One byte per sign: forward keeps them until backward, and memory given back is paid for again."""
+    return values.sign_().to(torch.int8)
+
+
+# --- matrices: strips of |W^T W| on and above the diagonal, each small enough to stay in the cache ---
+
+
+def _strips(width: int) -> list[tuple[int, int]]:
+    step = width if width < 256 else -(-width // 8)
+    return [(start, min(start + step, width)) for start in range(0, width, step)]
+
+
+def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Row sums of |W^T W| for a matrix [out, in], and its signs on and above the diagonal [in, in]."""
     width = weight.shape[1]
-    if width < 256:
-        gram = weight.T @ weight
-    else:
-        gram = weight.new_empty(width, width)
-        step = -(-width // strips)
-        for start in range(0, width, step):
-            stop = min(start + step, width)
-            torch.mm(weight[:, start:stop].T, weight[:, start:], out=gram[start:stop, start:])
-            gram[stop:, start:stop] = gram[start:stop, stop:].T
-    sums = gram.abs().sum(1)
-    return sums, gram.sign_()
+    sums, signs = weight.new_zeros(width), weight.new_empty(width, width, dtype=torch.int8)
+    for start, stop in _strips(width):
+        strip = weight[:, start:stop].T @ weight[:, start:]
+        size = strip.abs()
+        sums[start:stop] += size.sum(1)
+        sums[stop:] += size[:, stop - start :].sum(0)  # the strip's mirror image below the diagonal
+        signs[start:stop, start:] = strip.sign_()
+    return sums, signs
+
+
+def gram_derivative(signs: Tensor, gradient: Tensor) -> Tensor:
+    """The symmetric M [in, in] whose product W M is the gradient of sum_i gradient_i t_i."""
+    derivative = gradient.new_empty(signs.shape)
+    for start, stop in _strips(len(signs)):
+        strip = gradient[start:stop, None] + gradient[None, start:]
+        derivative[start:stop, start:] = strip.mul_(signs[start:stop, start:])
+        # Twice contiguous: torch transposes whole matrices fast, and slices slowly.
+        derivative[stop:, start:stop] = strip[:, stop - start :].contiguous().T.contiguous()
+    return derivative
 
 
 # --- any kernel: one product of all pairs of taps -------------------------------------------------
@@ -91,7 +111,7 @@ def _all_pairs_row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
     correlation = kernel.new_zeros((2 * height - 1) * (2 * width - 1), channels, channels)
     correlation.index_add_(0, shift, pairs.transpose(1, 2).flatten(0, 1))
     sums = correlation.abs().sum((0, 2))
-    return sums, correlation.sign_()
+    return sums, _kept_signs(correlation)
 
 
 def _all_pairs_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
@@ -163,7 +183,7 @@ def _toom_row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
     size = correlation.abs()
     # Shift -s is the transpose of shift s: its row sums are the column sums.
     sums = size.sum((0, 2)) + size[1:].sum((0, 1))
-    return sums, correlation.sign_()
+    return sums, _kept_signs(correlation)
 
 
 def _toom_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
@@ -172,11 +192,11 @@ def _toom_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
     values = _evaluated(kernel, evaluation)
     # N_z = sum over all 25 shifts; shift -s holds M_s^T and its coefficient at z is that of s at 1/z.
     shifts = _mirrored(signs, gradient)
-    gathered = (from_points.T @ shifts.flatten(1)).view_as(signs)
+    gathered = (from_points.T @ shifts.flatten(1)).view_as(shifts)
     coefficients = from_inverses.clone()
     own = [row for row, (z, inverse) in enumerate(_half_points()) if z == inverse]
     coefficients[:, own] = from_points[:, own]
-    gathered += (coefficients[1:].T @ shifts[1:].flatten(1)).view_as(signs).transpose(1, 2)
+    gathered += (coefficients[1:].T @ shifts[1:].flatten(1)).view_as(shifts).transpose(1, 2)
     at_points = torch.empty_like(values)
     for row, (z, inverse) in enumerate(_half_points()):
         torch.mm(values[inverse], gathered[row], out=at_points[z])

@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from radii.errors import InputError
+from radii.models.layers import taps
 
 
 def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -24,7 +25,7 @@ def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if torch.compiler.is_exporting() or torch.compiler.is_compiling() or not torch.is_grad_enabled():
         padding = _half(weight)
         return x - F.conv_transpose2d(F.relu(F.conv2d(x, weight, bias, padding=padding)), weight, padding=padding)
-    return _ResidualConvolution.apply(x, weight, bias)
+    return (_ResidualTaps if taps.worthwhile(x) else _ResidualConvolution).apply(x, weight, bias)
 
 
 def _half(weight: Tensor) -> tuple[int, int]:
@@ -38,7 +39,11 @@ def _weight_gradient(x: Tensor, weight: Tensor, outputs: Tensor) -> Tensor:
 
 
 class _ResidualConvolution(torch.autograd.Function):
-    """The step with a backward that reuses its buffers; two convolutions should cost no more than two."""
+    """The step with a backward that reuses its buffers; two convolutions should cost no more than two.
+
+    With h = relu(W x + b) and its derivative D, a gradient g gives h' = D W g,
+    dx = g - W^T h', dW = -(h g^T + h' x^T) and db = -h'.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -51,11 +56,9 @@ class _ResidualConvolution(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """dx = g - W^T D W g, and with h' = D W g: dW = -(h g^T + h' x^T), db = -h'."""
         x, weight, hidden = ctx.saved_tensors
         padding = _half(weight)
-        inner = F.conv2d(gradient, weight, padding=padding)
-        torch.ops.aten.threshold_backward.grad_input(inner, hidden, 0, grad_input=inner)  # D, in place
+        inner = _where_active(F.conv2d(gradient, weight, padding=padding), hidden)
         back = F.conv_transpose2d(inner, weight, padding=padding)
         along_x = torch.sub(gradient, back, out=back)
         along_weight = along_bias = None
@@ -65,6 +68,41 @@ class _ResidualConvolution(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             along_bias = inner.sum((0, 2, 3)).neg_()
         return along_x, along_weight, along_bias
+
+
+class _ResidualTaps(torch.autograd.Function):
+    """The same on small images, by products of taps."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        pixels, kernel = taps.pixels_first(x), taps.pixels_first(weight)
+        hidden = pixels.new_zeros(*pixels.shape[:3], len(weight))
+        if bias is not None:
+            hidden += bias
+        taps.convolved(pixels, kernel, hidden).relu_()
+        ctx.save_for_backward(pixels, kernel, hidden)
+        return taps.pixels_first(taps.minus_transposed(hidden, kernel, pixels.clone()))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        pixels, kernel, hidden = ctx.saved_tensors
+        gradient = taps.pixels_first(gradient)
+        inner = _where_active(taps.convolved(gradient, kernel, torch.zeros_like(hidden)), hidden)
+        along_x = taps.pixels_first(taps.minus_transposed(inner, kernel, gradient.clone()))
+        along_weight = along_bias = None
+        if ctx.needs_input_grad[1]:
+            along_kernel = taps.minus_weight_gradient(gradient, hidden, torch.zeros_like(kernel))
+            along_weight = taps.pixels_first(taps.minus_weight_gradient(pixels, inner, along_kernel))
+        if ctx.needs_input_grad[2]:
+            along_bias = inner.sum((0, 1, 2)).neg_()
+        return along_x, along_weight, along_bias
+
+
+def _where_active(values: Tensor, hidden: Tensor) -> Tensor:
+    """``values`` with zeros, in place, where relu gave none."""
+    torch.ops.aten.threshold_backward.grad_input(values, hidden, 0, grad_input=values)
+    return values
 
 
 def check_odd(kernel_size: int) -> None:

@@ -1,0 +1,99 @@
+"""``radii forecast``: how much data a target needs, as far as the data measured can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from radii.cli import terminal
+from radii.cli.terminal import Json, Plot
+from radii.errors import InputError
+from radii.files import check_writable
+
+if TYPE_CHECKING:
+    from radii.study.forecast import Forecast
+
+
+def forecast(
+    source: Annotated[str, typer.Argument(help="A study by name, its result (.json), or a .csv of n, seed, value.")],
+    target: Annotated[float | None, typer.Option(help="The accuracy wanted, as 0.7.")] = None,
+    at: Annotated[
+        list[float] | None, typer.Option(metavar="N", help="Forecast at N training points; may repeat.")
+    ] = None,
+    factor: Annotated[
+        list[float] | None, typer.Option(metavar="F", help="Forecast at F times the largest size; may repeat.")
+    ] = None,
+    curve: Annotated[str | None, typer.Option(help="Only curves with these words in their name.")] = None,
+    classes: Annotated[int | None, typer.Option(min=2, help="Classes, which a CSV does not say.")] = None,
+    test_points: Annotated[int | None, typer.Option(min=1, help="Test points, which a CSV does not say.")] = None,
+    ceiling: Annotated[float, typer.Option(help="The highest accuracy thinkable, as the clean accuracy.")] = 1.0,
+    floor: Annotated[float | None, typer.Option(help="Where curves start; 1/classes unless given.")] = None,
+    json: Json = None,
+    plot: Plot = None,
+) -> None:
+    """How much data does a target need? For example: radii forecast data-scaling --target 0.7."""
+    from radii.study.forecast import forecast as forecast_
+
+    if plot is not None:
+        check_writable(plot)
+    found = forecast_(
+        source,
+        target,
+        at=at or (),
+        factors=factor or (() if at else (2.0, 4.0)),
+        classes=classes,
+        test_points=test_points,
+        ceiling=ceiling,
+        floor=floor,
+    )
+    names = [each.title for each in found]
+    found = tuple(each for each in found if curve is None or curve.lower() in each.title.lower())
+    if not found:
+        raise InputError(f"No curve of {source} has {curve!r} in its name; there are: {'; '.join(names)}.")
+    console = terminal.show(json)
+    for each in found:
+        console.print(terminal.table(each.title, ("training points", "accuracy", "90% interval"), rows(each)))
+        console.print(escape(each.verdict), soft_wrap=True)
+    if plot is not None:
+        _draw(found, plot)
+    terminal.write_json({"source": source, "curves": [each.summary() for each in found]}, json)
+
+
+def rows(found: Forecast) -> list[tuple[str, str, str]]:
+    """Sizes measured with the mean over seeds, then sizes forecast or refused."""
+    law = found.law
+    measured = [
+        (f"{int(n):,}", f"{mean:.1%}", "measured, 1 seed" if seeds == 1 else f"measured, {seeds} seeds")
+        for n, mean, seeds in zip(law.sizes.n, law.sizes.mean, law.sizes.seeds, strict=True)
+    ]
+    asked = [
+        (f"{row['n']:,.0f}", "refused", f"> {law.limit:,}" if row["n"] > law.limit else f"< {law.smallest:,}")
+        if row["refused"]
+        else (f"{row['n']:,.0f}", f"{row['median']:.1%}", f"{row['low']:.1%} to {row['high']:.1%}")
+        for row in found.rows()
+    ]
+    return measured + asked
+
+
+def _draw(found: tuple[Forecast, ...], path: Path) -> None:
+    """An .html has all curves; a picture has one."""
+    from radii.report.drawing import save
+    from radii.report.forecast import chart
+    from radii.report.html import Prose, Report, Section, write
+
+    if path.suffix.lower() == ".html":
+        sections = tuple(Section(each.title, (chart(each), Prose(each.verdict))) for each in found)
+        write(Report(title="How much data is needed?", sections=sections), path)
+        return
+    if len(found) > 1:
+        names = "; ".join(each.title for each in found)
+        raise InputError(f"A picture shows one curve; choose by --curve, or draw all into an .html: {names}.")
+    save(chart(found[0]), path)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(forecast)

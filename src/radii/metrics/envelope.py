@@ -1,0 +1,94 @@
+"""The envelope: what every plausible link and both ceiling priors say together.
+
+A single sigmoid is sure of itself and wrong beyond the data (its nominal 90%
+intervals cover 0 to 97% at 20 times the data); the envelope of the plausible
+ones covers what it promises, in family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from radii.metrics.grid_posterior import PRIORS, Curves, Family, Posterior, Sizes, posterior
+from radii.metrics.links import LINKS, Floats
+
+PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, says nothing
+TAILS = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 90% interval and the median."""
+
+    low: float
+    median: float
+    high: float
+
+    def summary(self) -> dict[str, float]:
+        """As JSON data."""
+        return {"low": self.low, "median": self.median, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Posteriors of all links; intervals reach from the lowest 5% to the highest 95% of the plausible ones."""
+
+    posteriors: tuple[Posterior, ...]
+    weights: Floats  # (links, priors): the posterior of the link under that prior
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation τ between seeds."""
+        return float(self.weights.mean(axis=1) @ [each.spread for each in self.posteriors])
+
+    def at(self, n: float) -> Interval:
+        """The value of the curve at ``n``."""
+        return self.interval(lambda curves: curves.at(n))
+
+    def gain(self, n: float, factor: float) -> Interval:
+        """How much the curve rises from ``n`` to ``factor`` times ``n``."""
+        return self.interval(lambda curves: curves.at(factor * n) - curves.at(n))
+
+    def log_needed(self, target: float) -> Interval:
+        """ln n at which the curve reaches ``target``; ends are infinite where it may never."""
+        return self.interval(lambda curves: curves.log_needed(target))
+
+    def never(self, target: float) -> float:
+        """The probability that the ceiling is not above ``target``, averaged over links and priors."""
+        shares = [each.mass @ (each.curves.ceiling <= target) for each in self.posteriors]
+        return float((self.weights * shares).sum() / len(PRIORS))
+
+    def interval(self, values: Callable[[Curves], Floats]) -> Interval:
+        """The envelope of the 5-95% intervals of ``values``, and the median of all of them together."""
+        lows, highs, pooled, masses = [], [], [], []
+        for each, weights in zip(self.posteriors, self.weights, strict=True):
+            if weights.max() <= PLAUSIBLE:
+                continue
+            numbers = values(each.curves)
+            for mass in each.mass:
+                low, high = quantiles(numbers, mass, TAILS)
+                lows.append(low)
+                highs.append(high)
+            pooled.append(numbers)
+            masses.append(weights @ each.mass)
+        (median,) = quantiles(np.concatenate(pooled), np.concatenate(masses), (0.5,))
+        return Interval(min(lows), median, max(highs))
+
+
+def envelope(sizes: Sizes, family: Family) -> Envelope:
+    """The posteriors of all links and their weights, which are equal before the data is seen."""
+    posteriors = tuple(posterior(sizes, family, link) for link in LINKS)
+    evidence = np.array([each.log_evidence for each in posteriors])
+    weights = np.exp(evidence - evidence.max(axis=0))
+    return Envelope(posteriors, weights / weights.sum(axis=0))
+
+
+def quantiles(values: Floats, mass: Floats, shares: tuple[float, ...]) -> list[float]:
+    """The smallest values below or at which these shares of the mass lie; values may be infinite."""
+    order = np.argsort(values)
+    below = np.cumsum(mass[order])
+    places = np.searchsorted(below, np.array(shares) * below[-1])
+    return [float(values[order[place]]) for place in places]

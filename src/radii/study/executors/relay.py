@@ -1,0 +1,94 @@
+"""Progress of worker processes on the parent's display: one pipe for each worker.
+
+A pipe of its own, because a worker killed in the middle of a message must not
+hold up the others.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+from radii import progress
+
+
+class RemoteTask:
+    """Tells the parent at most ten times a second: a message costs a round trip, a step may cost less."""
+
+    def __init__(self, display: RemoteDisplay, key: str) -> None:
+        self._display, self._key = display, key
+        self._unsaid, self._last = 0.0, 0.0
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """As :class:`radii.progress.Task` says."""
+        self._unsaid += amount
+        now = time.monotonic()
+        if now - self._last >= 0.1:
+            self._display.tell("advance", self._key, self._unsaid, note)
+            self._unsaid, self._last = 0.0, now
+
+
+class RemoteDisplay:
+    """Sends what happens in a worker to the parent; satisfies :class:`radii.progress.Display`."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._opened, self._lock = pipe, 0, threading.Lock()
+
+    def tell(self, *message: object) -> None:
+        """Send a message; a parent that is gone does not matter to the work."""
+        with self._lock:
+            try:
+                self._pipe.send(message)
+            except OSError:
+                return
+
+    @contextmanager
+    def task(self, what: str, total: float | None, unit: str) -> Iterator[RemoteTask]:
+        """As :class:`radii.progress.Display` says."""
+        self._opened += 1
+        key = f"{os.getpid()}/{self._opened}"
+        self.tell("open", key, what, total, unit)
+        try:
+            yield RemoteTask(self, key)
+        finally:
+            self.tell("close", key)
+
+
+class Relay:
+    """Shows what arrives through one worker's pipe, until it is closed."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._shown_by, self._ended = pipe, progress.current(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Show what has arrived and stop."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        tasks: dict[str, tuple[ExitStack, progress.Task]] = {}
+        try:
+            while self._pipe.poll(0.1) or not self._ended.is_set():
+                if self._pipe.poll():
+                    self._show(self._pipe.recv(), tasks)
+        except (EOFError, OSError):
+            pass  # the worker died
+        for closing, _ in tasks.values():  # it did not say goodbye
+            closing.close()
+
+    def _show(self, message: Any, tasks: dict[str, tuple[ExitStack, progress.Task]]) -> None:
+        match message:
+            case ("open", key, what, total, unit) if self._shown_by is not None:
+                closing = ExitStack()
+                tasks[key] = closing, closing.enter_context(self._shown_by.task(what, total, unit))
+            case ("advance", key, amount, note) if key in tasks:
+                tasks[key][1].advance(amount, note)
+            case ("close", key) if key in tasks:
+                tasks.pop(key)[0].close()

@@ -1,0 +1,31 @@
+"""docs/studies.md: its Python session prints what the page says, its study file is understood, its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from radii.study import files
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "studies.md").read_text()
+
+
+def test_the_python_session(capsys: pytest.CaptureFixture[str]) -> None:
+    (session,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(session, {})
+    assert f"```\n{capsys.readouterr().out}```" in PAGE
+
+
+def test_the_study_file(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "widths.toml").write_text(text)
+    assert len(files.load(tmp_path / "widths.toml").cells("cpu")) == 4
+
+
+@pytest.mark.parametrize("page", ["studies.md", "cluster.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "docs" / page).read_text()):
+        assert (ROOT / "docs" / link).exists(), link
