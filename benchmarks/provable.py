@@ -56,7 +56,9 @@ class Subject:
     def command(self) -> str:
         """What trains it."""
         model = f" --model {self.model}" if self.model else ""
-        rest = "".join(f" {key}={value}" for key, value in self.settings.items())
+        flat = {key: value for key, value in self.settings.items() if key != "model"}
+        flat |= {f"model.{key}": value for key, value in self.settings.get("model", {}).items()}
+        rest = "".join(f" {key}={value}" for key, value in flat.items())
         return f"radii train {self.data} --recipe {self.recipe} --budget cpu{model}{rest}"
 
     def step(self, store: Store) -> Train:
@@ -70,7 +72,12 @@ SUBJECTS = (
     Subject("Wong & Kolter's ConvNet, interval bounds", "mnist+binarize", "wong-kolter-bmnist", goals=(0.03, 0.024)),
     Subject("clipping first layer, natural", "mnist+binarize", "clipping-bmnist", goals=(0.03, 0.024)),
     Subject("behind a threshold, natural", "mnist+binarize", "clipping-bmnist", "threshold-convnet"),
-    Subject("original MNIST, interval bounds", "mnist", "wong-kolter-bmnist", settings={"epochs": 4}),
+    Subject(
+        "original MNIST, interval bounds",
+        "mnist",
+        "wong-kolter-bmnist",
+        settings={"epochs": 4, "model": {"start": "random"}},
+    ),
 )
 
 
