@@ -221,7 +221,7 @@ RECIPES: dict[str, PaperRecipe] = {
             "optimizer": {"kind": "adam", "schedule": "constant", "lr": 1e-3},
             "method": {"radius": 0.3, "warmup": 0.0, "ramp": 0.5},
         },
-        # started where intervals are exact: proves 2.89% error, seven epochs from random weights 5.47% (docs/certify.md)
+        # starts where intervals are exact: proves 2.89% error; seven epochs from random weights 5.47%
         cpu={
             "epochs": 6,
             "batch_size": 128,
