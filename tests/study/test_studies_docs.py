@@ -1,7 +1,8 @@
-"""docs/studies.md: its Python session prints what the page says, its study file is understood, its links lead somewhere."""
+"""docs/studies.md: its session prints what the page says, its study file is understood, its links lead somewhere."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -29,3 +30,15 @@ def test_the_study_file(tmp_path: Path) -> None:
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "docs" / page).read_text()):
         assert (ROOT / "docs" / link).exists(), link
+
+
+def test_pages_of_studies_say_what_the_results_say() -> None:
+    """docs/studies/NAME.md is what its script writes from the shipped results."""
+    spec = importlib.util.spec_from_file_location("write", ROOT / "docs" / "studies" / "write.py")
+    assert spec is not None
+    assert spec.loader is not None
+    write = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(write)
+    for name in write.PAGES:
+        assert (ROOT / "docs" / "studies" / f"{name}.md").read_text() == write.page(name)
+        assert (ROOT / "docs" / "studies" / f"{name}.png").is_file()

@@ -144,9 +144,11 @@ def _first_window(sizes: Sizes, family: Family) -> Window:
 def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tuple[int, ...]) -> _Grid:
     """Prior times likelihood on every node, normalized.
 
-    Priors: the ceiling as :data:`PRIORS` says, both ends uniform below it, ln τ
-    uniform. The third axis is the root of (ceiling - last) / (highest - last),
-    which puts nodes where a curve bends; its last node is the highest ceiling.
+    Priors: the ceiling as :data:`PRIORS` says, ln τ uniform. Both ends are
+    uniform below the ceiling under the first prior, which thereby leans to low
+    ceilings, and uniform below the highest under the second, which does not:
+    the envelope of the two covers curves that go all the way. The third axis
+    is the root of (ceiling - last) / (highest - last), which puts nodes where a curve bends; its last node is the highest ceiling.
     """
     steps = [(high - low) / count for (low, high), count in zip(window, counts, strict=True)]
     first, last, root, log_tau = (
@@ -160,9 +162,9 @@ def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tu
     if not np.isfinite(top):
         raise InputError("The values fall as the data grows: no rising curve describes them.")
     within = (family.highest - last[:, None]) * 2 * root * steps[2] / (family.highest - family.floor)
-    below = 2 * steps[0] * steps[1] * steps[3] / (curves.ceiling - family.floor) ** 2
-    uniform = below * np.pad(within, ((0, 0), (0, 1)))
-    spike = below * np.pad(within, ((0, 0), (0, 1)), constant_values=1.0) / 2
+    node = 2 * steps[0] * steps[1] * steps[3]
+    uniform = node * np.pad(within, ((0, 0), (0, 1))) / (curves.ceiling - family.floor) ** 2
+    spike = node * np.pad(within, ((0, 0), (0, 1)), constant_values=1.0) / 2 / (family.highest - family.floor) ** 2
     joint = np.exp(score - top) * np.stack([uniform, spike])[..., None]
     total = joint.sum(axis=(1, 2, 3, 4), keepdims=True)
     return _Grid(curves, np.exp(log_tau), joint / total, np.log(total.ravel()) + top)

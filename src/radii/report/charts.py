@@ -52,6 +52,8 @@ def curves(
 ) -> Chart:
     """Lines over x, one color per series and one dash pattern per ``dash``, with bands where y has an interval.
 
+    x holds numbers, or names that stand in the order of the rows.
+
     ``step`` draws stairs that stay at or below a falling curve between its
     points: what is proved at one radius is proved at every smaller one.
     """
@@ -59,7 +61,8 @@ def curves(
     fields = {"x": x, "y": y, "series": series, "dash": dash}
     values = picked(rows, fields, "curves")
     base = draw.base(values)
-    across = {"x": draw.axis(x, "x", values)}
+    named = isinstance(values[0]["x"], str)  # variants, layers: in the order of the rows
+    across = {"x": draw.categories(x, "x", values) if named else draw.axis(x, "x", values)}
     color = draw.colors(values, series, "stroke")
     height = draw.axis(y, "y", values)
     shape: Literal["step-before", "linear"] = "step-before" if step else "linear"

@@ -15,6 +15,7 @@ from typing import Any
 
 from radii.errors import InputError
 from radii.files import write_whole
+from radii.study.step import plan
 from radii.study.store import Run, Store
 from radii.study.study import BUDGETS, Budget, Findings, Measured, Study
 
@@ -31,16 +32,12 @@ class Evidence:
     measured: tuple[Measured, ...]
     environment: dict[str, Any]
     origin: str = ""  # the file it was read from
+    seconds: float = 0.0  # what its runs took, inputs included, each counted once
 
     @property
     def complete(self) -> bool:
         """Whether every cell of the plan was measured."""
         return len(self.measured) == self.planned
-
-    @property
-    def seconds(self) -> float:
-        """What the runs took, each counted once, without what they waited for."""
-        return sum({cell.run: cell.seconds for cell in self.measured}.values())
 
 
 def collect(study: Study, budget: Budget, store: Store) -> Evidence:
@@ -53,7 +50,9 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
             environment = run.environment
             measured.append(Measured(dict(cell.place), _brief(run.result), run.id, environment["seconds"]))
     kept = {key: value for key, value in environment.items() if key not in ("seconds", "threads")}
-    return Evidence(study.name, budget, len(cells), tuple(measured), kept)
+    done = [step for step in plan([cell.step for cell in cells]) if store.is_done(step)]
+    seconds = sum(Run(store.folder(step)).environment["seconds"] for step in done)
+    return Evidence(study.name, budget, len(cells), tuple(measured), kept, seconds=seconds)
 
 
 def _brief(result: Any) -> Any:
@@ -95,7 +94,13 @@ def read(path: Path) -> Evidence:
         content = json.loads(path.read_text())
         measured = tuple(Measured(**cell) for cell in content["cells"])
         return Evidence(
-            content["study"], content["budget"], content["planned"], measured, content["environment"], str(path)
+            study=content["study"],
+            budget=content["budget"],
+            planned=content["planned"],
+            measured=measured,
+            environment=content["environment"],
+            origin=str(path),
+            seconds=content["seconds"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a study's result: {error}.") from error

@@ -8,6 +8,7 @@ for it, because it has the same hash.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from radii.spec import Spec
@@ -40,3 +41,17 @@ class Step(Spec):
     @abstractmethod
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Do the work in ``work.folder``; the returned JSON becomes ``result.json``."""
+
+
+def plan(steps: Sequence[Step]) -> list[Step]:
+    """All steps and their inputs, each once, inputs first."""
+    ordered: dict[str, Step] = {}
+
+    def add(step: Step) -> None:
+        for needed in step.inputs():
+            add(needed)
+        ordered.setdefault(step.run_id, step)
+
+    for step in steps:
+        add(step)
+    return list(ordered.values())

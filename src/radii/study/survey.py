@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radii.errors import InputError
-from radii.study.executors.schedule import plan
 from radii.study.inputs import DataSpec
 from radii.study.rates import Rates
-from radii.study.step import Step
+from radii.study.step import Step, plan
 from radii.study.steps import Audit, Certify, Evaluate, Train
 from radii.study.store import Run, Store
 from radii.study.study import Budget, Study

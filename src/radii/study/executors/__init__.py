@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from radii.errors import InputError, unknown_name
 from radii.study.executors.processes import Processes, run_processes
-from radii.study.executors.schedule import Executor, FailedStepsError, Failures, Here, Watcher, plan, run_here
+from radii.study.executors.schedule import Executor, FailedStepsError, Failures, Here, Watcher, run_here
+from radii.study.step import plan
 
 __all__ = [
     "NAMES",

@@ -20,9 +20,8 @@ from radii.data import cache, hub, recipe, sources
 from radii.errors import InputError
 from radii.randomness import threads
 from radii.study.executors import parcels
-from radii.study.executors.schedule import plan
 from radii.study.inputs import DataSpec
-from radii.study.step import Step
+from radii.study.step import Step, plan
 from radii.study.steps import from_json
 from radii.study.store import Run, Store
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from radii.errors import InputError
 from radii.randomness import threads
-from radii.study.step import Step
+from radii.study.step import Step, plan
 from radii.study.store import Run, Store
 
 Failures = dict[str, BaseException]  # by run id, in the order in which they happened
@@ -57,20 +57,6 @@ class FailedStepsError(RuntimeError):
 
 class MissingInputError(InputError):
     """A step was not tried, for one of its inputs failed."""
-
-
-def plan(steps: Sequence[Step]) -> list[Step]:
-    """All steps and their inputs, each once, inputs first."""
-    ordered: dict[str, Step] = {}
-
-    def add(step: Step) -> None:
-        for needed in step.inputs():
-            add(needed)
-        ordered.setdefault(step.run_id, step)
-
-    for step in steps:
-        add(step)
-    return list(ordered.values())
 
 
 def unfinished(steps: Sequence[Step], store: Store) -> list[Step]:

@@ -1,0 +1,71 @@
+"""Write these pages again from the results in the package: ``python docs/studies/write.py [NAME …]`` (seconds)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+from radii.report.studies import save, tabulated
+from radii.study import evidence, wording
+from radii.study.catalog import study
+from radii.study.claims import choose, ledger
+from radii.study.evidence import Evidence
+from radii.study.store import Store
+
+HERE = Path(__file__).parent
+PAGES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces")
+SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
+
+
+def page(name: str) -> str:
+    """One study: command, table, picture, claims."""
+    made, found = study(name), _found(name)
+    findings = made.analyze(found.measured)
+    numbers = tabulated(findings)
+    rows = [numbers.columns, ["---"] * len(numbers.columns), *numbers.rows]
+    parts = [
+        f"# {made.title}",
+        (sys.modules[made.analyze.__module__].__doc__ or "").strip(),
+        f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
+        f"{len(found.measured)} of {found.planned} cells; the runs took {found.seconds / 60:.0f} minutes by the clock, "
+        f"one thread each, on a machine with other work (torch {found.environment['versions']['torch']}).",
+        "\n".join("| " + " | ".join(row) + " |" for row in rows),
+        f"![{findings.drawings[0].title}]({name}.png)",
+        "## Claims",
+        "| | claim | measured | published |\n| --- | --- | --- | --- |\n"
+        + "\n".join(
+            f"| {wording.outcome(verdict)} | {verdict.claim.statement} | {wording.measured(verdict)} "
+            f"| {wording.expected(verdict)} |"
+            for verdict in ledger(choose(name), SHIPPED)
+        ),
+        "A claim that fails stays here. `radii claims ID` explains one.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def picture(name: str) -> Path:
+    """The study's chart beside its page."""
+    made, found = study(name), _found(name)
+    (path,) = save(made, found, made.analyze(found.measured), command(name), HERE / f"{name}.png")
+    Image.open(path).convert("RGB").quantize(48).save(path, optimize=True)  # flat colors need no more
+    return path
+
+
+def command(name: str) -> str:
+    """What made the results."""
+    return f"radii study run {name} --budget cpu"
+
+
+def _found(name: str) -> Evidence:
+    found = evidence.find(name, SHIPPED, "cpu")
+    if found is None:
+        sys.exit(f"The package has no result of {name} at the cpu budget.")
+    return found
+
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or PAGES:
+        (HERE / f"{chosen}.md").write_text(page(chosen))
+        print(chosen, picture(chosen).stat().st_size)
