@@ -42,7 +42,7 @@ class Tally:
 
     def count(self, truth: Truth, law: Envelope) -> None:
         """Score one fit, by the envelope and by its logit alone."""
-        alone = Envelope(law.posteriors[:1], np.ones((1, 2)))
+        alone = Envelope(law.posteriors[:1], np.ones((1, 2)), np.zeros(1))
         for factor in FACTORS:
             n, forecast = factor * truth.anchor, law.at(factor * truth.anchor)
             self.hit(f"at {factor}x", forecast, truth.at(n))
@@ -68,7 +68,7 @@ def tally(truth: Truth, sizes: tuple[int, ...], replicates: int, name: str) -> T
     """Fit ``replicates`` draws of one truth."""
     found = Tally()
     for number in range(replicates):
-        drawn = truth.observed(sizes, numpy_stream(1, name, number))
+        drawn = truth.observed(sizes, numpy_stream(2, name, number))
         found.count(truth, envelope(Sizes.of([(each.n, each.value) for each in drawn]), FAMILY))
     return found
 
@@ -115,7 +115,7 @@ def out_of_family(replicates: int) -> list[Figure]:
 def cost(rounds: int) -> Figure:
     """A whole fit with its hold-outs: nine sizes, so four factors are validated."""
     sizes = [50_000 // 2**k for k in range(8, -1, -1)]
-    drawn = Truth(LINKS[0], 0.85).observed(sizes, numpy_stream(1, "cost"))
+    drawn = Truth(LINKS[0], 0.85).observed(sizes, numpy_stream(2, "cost"))
     seconds = statistics.median(cpu_seconds(lambda: fit(drawn, 10, 10_000)) for _ in range(rounds))
     return figure("CPU seconds of a fit of 9 sizes with its hold-outs", seconds, 1.5)
 
