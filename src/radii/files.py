@@ -7,6 +7,8 @@ from pathlib import Path
 
 from radii.errors import InputError
 
+CHARTS = (".png", ".svg", ".pdf", ".html")  # what a chart can be written as
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file by replace, so that a reader or a kill never meets half of it."""
@@ -32,3 +34,10 @@ def check_writable(path: Path) -> None:
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{path} cannot be written: {folder} is no folder in which files can be made.")
+
+
+def check_chart(path: Path) -> None:
+    """Refuse a name that no chart can be written to, before any work is done for it."""
+    if path.suffix.lower() not in CHARTS:
+        raise InputError(f"A chart is written as .png, .svg, .pdf or .html, got {path.name!r} instead.")
+    check_writable(path)

@@ -48,9 +48,10 @@ def test_the_curve_counts_by_hand() -> None:
     assert [point.bracket.proved.correct for point in curve] == [3, 2, 1, 0]
     assert [point.bracket.unbroken.correct for point in curve] == [3, 3, 2, 2]
     table = curve_table(curve)
-    assert table[1]["radius"] == 0.1
-    assert table[1]["proved"] == 0.5
-    assert all(row["low"] <= row["proved"] <= row["unbroken"] <= row["high"] for row in table)
+    assert [row["bound"] for row in table[:2]] == ["proved", "unbroken"]
+    assert (table[2]["radius"], table[2]["accuracy"]) == (0.1, 0.5)
+    assert (table[2]["low"], table[2]["high"]) == clopper_pearson(2, 4)
+    assert (table[5]["low"], table[5]["high"]) == clopper_pearson(2, 4), "of the same bound, not of the bracket"
 
 
 def test_a_proved_radius_above_a_broken_one_is_loud() -> None:

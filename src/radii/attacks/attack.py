@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Protocol, TypeVar
 
 import torch
@@ -18,7 +17,7 @@ from torch import Generator, Tensor, nn
 
 from radii import progress
 from radii.attacks.draws import derived, point_seeds
-from radii.attacks.forward import forward_only
+from radii.attacks.passes import Forward, Layout, forward_way, gradient_layout
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, check_labels, frozen, predicted_class
 from radii.threat import Ball
@@ -31,7 +30,8 @@ class AttackResult:
     ``broken[i]`` is true only if ``x_adv[i]``, as returned in float32, lies in
     the ball and box and is misclassified when predicted again in eval mode.
     Unbroken rows hold the clean input. ``queries`` counts images through the
-    network, forward passes and backward passes alike, per point.
+    network, forward passes and backward passes alike, per point; the few passes of the
+    start-up measurement (:mod:`radii.attacks.passes`) are not in it.
     """
 
     x_adv: Tensor  # [n, …] float32
@@ -153,10 +153,8 @@ class Trial:
             self.clean_logits = self._logits(self.x, torch.arange(len(y), device=x.device))
         check_labels(y, self.clean_logits)
         self.broken = succeeded(predicted_class(self.clean_logits), y)
-
-    @cached_property
-    def _forward(self) -> Callable[[Tensor], Tensor]:
-        return forward_only(self.model, self.x[:16])
+        self._forward: Forward | None = None
+        self._layout: Layout | None = None
 
     @torch.no_grad()
     def pursue(self, search: Search[S], run: int, what: str, stay: bool = False) -> None:
@@ -217,17 +215,27 @@ class Trial:
         wanted = search.wants_gradient(state)
         self.queries[state.index] += 1 + wanted.long()
         if not bool(wanted.any()):
-            return self._forward(state.point), state.point.new_empty(0)
+            return self._without_gradient(search, state.point), state.point.new_empty(0)
         if bool(wanted.all()):
             return self._differentiated(search, state)
         gradient = torch.zeros_like(state.point)
         part, gradient[wanted] = self._differentiated(search, rows(state, wanted))
         logits = part.new_empty(len(wanted), part.shape[1])
-        logits[wanted], logits[~wanted] = part, self._forward(state.point[~wanted])
+        logits[wanted], logits[~wanted] = part, self._without_gradient(search, state.point[~wanted])
         return logits, gradient
 
+    def _planned(self, search: Search[S]) -> int:
+        return int((~self.broken).sum()) * search.steps
+
+    def _without_gradient(self, search: Search[S], points: Tensor) -> Tensor:
+        if self._forward is None:
+            self._forward = forward_way(self.model, self.x, self._planned(search))
+        return self._forward(points)
+
     def _differentiated(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
-        with torch.enable_grad():
+        if self._layout is None:
+            self._layout = gradient_layout(self.model, self.x, self._planned(search))
+        with torch.enable_grad(), self._layout():
             point = state.point.detach().requires_grad_()
             logits = self.model(point)
             objective = search.objective(logits, state).sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from scipy.stats import hypergeom
 from torch import Tensor
@@ -50,10 +51,6 @@ def audit_bound(survivors: int, sampled: int, broken: int, confidence: float = C
     at_most = max {K : P(X <= broken | survivors, K, sampled) > 1 - confidence},
     X hypergeometric: the exact one-sided limit for a finite population.
     """
-    at_most = broken
-    # The probability falls in K: the first K that is too unlikely ends the search.
-    for breakable in range(broken, survivors - (sampled - broken) + 1):
-        if hypergeom.cdf(broken, survivors, breakable, sampled) <= 1 - confidence:
-            break
-        at_most = breakable
-    return AuditBound(survivors, sampled, broken, at_most, confidence)
+    breakable = np.arange(broken, survivors - (sampled - broken) + 1)
+    unlikely = hypergeom.cdf(broken, survivors, breakable, sampled) <= 1 - confidence  # not where there are none: NaN
+    return AuditBound(survivors, sampled, broken, int(breakable[~unlikely].max()), confidence)

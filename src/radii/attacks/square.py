@@ -16,7 +16,7 @@ from radii.threat import Ball, length, per_row
 
 # The share of the image in a patch halves after these many of 10,000 queries (their Sec. 5).
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
-SKIPS = 1  # a second proposal in a row that changes nothing costs more to draw than to ask
+SKIPS = 2  # a third proposal in a row that changes nothing costs more to draw than to ask
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,8 @@ def audit(
 
     radius = parse_radius(eps) if eps else EPSILON.get(norm, 1.0)
     ball = Ball.parse(f"{norm}:{radius!r}")
-    for target in (plot, pairs):
-        if target is not None:
-            check_writable(target)
+    if pairs is not None:
+        check_writable(pairs)
     found: list[tuple[Audit, Data]] = []
     with terminal.progress_shown():
         for number, name in enumerate(datasets):

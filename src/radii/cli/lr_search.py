@@ -9,7 +9,6 @@ import typer
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot, Seed
 from radii.cli.train import BudgetName, Config, Dataset, Method, Model, Overrides, Preprocessing, RecipeName, planned
-from radii.files import check_writable
 
 
 def lr_search(
@@ -39,8 +38,6 @@ def lr_search(
     from radii.study.store import Store
     from radii.training.learning_rate import rates
 
-    if plot is not None:
-        check_writable(plot)
     store = Store.default()
     template = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
     with terminal.progress_shown():

@@ -16,10 +16,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from radii import progress
-from radii.files import write_whole
+from radii.files import check_chart, write_whole
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.")]
+
+
+def _drawable(path: Path | None) -> Path | None:
+    """A name that no chart can have is refused before the command works for hours."""
+    if path is not None:
+        check_chart(path)
+    return path
+
+
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.", callback=_drawable)
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
 

@@ -12,7 +12,6 @@ import typer
 from radii.cli import settings as settings_
 from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot, Seed
-from radii.files import check_writable
 
 if TYPE_CHECKING:
     from radii.study.steps import Train
@@ -58,8 +57,6 @@ def train(
     from radii.training.distributed import teamwork
     from radii.training.events import recorded
 
-    if plot is not None:
-        check_writable(plot)
     store = Store.default(device)
     step = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
     if checkpoint_minutes is not None:

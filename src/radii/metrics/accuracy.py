@@ -130,15 +130,11 @@ def accuracy_curve(
     return tuple(curve)
 
 
-def curve_table(curve: Sequence[CurvePoint]) -> list[dict[str, float]]:
-    """The curve as a tidy table for charts: radius, proved, unbroken and the joint interval."""
+def curve_table(curve: Sequence[CurvePoint]) -> list[dict[str, float | str]]:
+    """The curve as a tidy table for charts: radius, bound (proved, unbroken), accuracy and its 95% interval."""
+    bounds = ("proved", "unbroken")
+    shares = [(point.radius, bound, getattr(point.bracket, bound)) for point in curve for bound in bounds]
     return [
-        {
-            "radius": point.radius,
-            "proved": point.bracket.proved.value,
-            "unbroken": point.bracket.unbroken.value,
-            "low": point.bracket.interval[0],
-            "high": point.bracket.interval[1],
-        }
-        for point in curve
+        {"radius": radius, "bound": bound, "accuracy": share.value, "low": share.interval[0], "high": share.interval[1]}
+        for radius, bound, share in shares
     ]

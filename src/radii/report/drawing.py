@@ -14,14 +14,12 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from radii.errors import InputError
-from radii.files import write_whole
+from radii.files import check_chart, write_whole
 from radii.report.charts import HEIGHT, Chart
 from radii.report.encodings import HOVER
 from radii.report.theme import theme
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
 WIDTH = 680
 
 
@@ -29,8 +27,7 @@ def save(chart: Chart, path: Path | str, dark: bool = False) -> Path:
     """Write ``chart`` as its suffix says: ``.png``, ``.svg``, ``.pdf`` or ``.html`` (offline, interactive)."""
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(f"A chart is written as .png, .svg, .pdf or .html, got {path.name!r} instead.")
+    check_chart(path)
     if suffix == ".html":
         from radii.report.html import Report, Section, write  # html draws with this module
 

@@ -19,6 +19,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
+from radii.models.memory_order import reorderable
 
 Mode = Literal["eval", "train"]
 _KNOWN = ("torch.nn.modules.", "radii.models.")
@@ -129,13 +130,9 @@ def _fused(convolution: nn.Module | None, norm: nn.Module | None) -> nn.Conv2d:
 def channels_last(model: nn.Module) -> Iterator[None]:
     """Plain convolutions with their weights stored channels last, which CPU and GPU kernels are faster with.
 
-    Layers that compute their weights keep their own order. The order is put
-    back at the end. Networks with strided 1x1 convolutions are left alone: the
-    CPU kernel of torch 2.13 writes out of bounds there (4 channels, stride 2).
+    The order is put back at the end.
     """
-    plain = [module for module in model.modules() if type(module) is nn.Conv2d]
-    if any(max(module.kernel_size) == 1 and max(module.stride) > 1 for module in plain):
-        plain = []
+    plain = reorderable(model)
     for module in plain:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
