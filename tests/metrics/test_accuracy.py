@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from radii.certify.proportion import clopper_pearson
 from radii.errors import ContradictionError, InputError
 from radii.metrics.accuracy import (
     Accuracy,
