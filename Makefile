@@ -13,7 +13,7 @@ help:
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,onnx]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,onnx,ray]'
 	touch $@
 
 demo: $(INSTALLED)

@@ -62,7 +62,7 @@ def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         ordered = plan(steps)
         assert len({step.run_id for step in ordered}) == len(ordered)
     sizes = {cell.place["n"] for cell in study("data-scaling").cells("cpu") if cell.place["data"] == "cifar10"}
-    assert sorted(sizes) == [1562, 3125, 6250, 12_500, 25_000]
+    assert sorted(sizes) == [97, 195, 390, 781, 1562, 3125, 6250, 12_500, 25_000]
 
 
 def test_equal_compute_whatever_the_size() -> None:

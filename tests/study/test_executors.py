@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from radii import progress
 from radii.errors import InputError
 from radii.study.executors import plan, run_here, run_processes
 from radii.study.inputs import DataSpec
 from radii.study.planning import train_step
+from radii.study.points import load_scores
 from radii.study.steps import Evaluate, Train, from_json
 from radii.study.store import Store
 from radii.threat import Ball
@@ -156,3 +159,30 @@ def test_a_storm_of_kills_changes_no_bit(tmp_path: Path) -> None:
     for step in steps:
         assert weights(storm, step) == weights(calm, step)
         assert storm.ensure(step).result == calm.ensure(step).result
+
+
+def test_an_evaluation_in_parts_is_the_evaluation_of_the_whole(tmp_path: Path) -> None:
+    """Point by point, alarms included; the parts are steps that workers share."""
+    store, data = Store(tmp_path), DataSpec.of("digits")
+    training = train_step(data, "mlp", "natural", {"epochs": 2, "model": {"width": 32}})
+    whole = Evaluate(model=training, data=data, ball=Ball("linf", 0.1), suite="fast", points=50)
+    divided = whole.model_copy(update={"parts": 3})
+    assert whole.run_id != divided.run_id
+    assert [step.kind for step in plan([divided])] == ["train", "evaluate", "evaluate", "evaluate", "evaluate"]
+    one, many = run_processes([whole, divided], store, workers=2)
+    (scores, rows), (joined, joined_rows) = load_scores(one), load_scores(many)
+    assert np.array_equal(rows, joined_rows)
+    assert torch.equal(scores.x_adv, joined.x_adv)
+    for name in ("prediction", "changed", "proved", "adversarial_prediction"):
+        assert np.array_equal(getattr(scores.points, name), getattr(joined.points, name)), name
+    assert scores.points.broken_by == joined.points.broken_by
+    assert np.allclose(scores.points.changed_radius, joined.points.changed_radius)
+    assert scores.alarms == joined.alarms
+    assert one.result["robust"] == many.result["robust"]
+
+
+def test_an_audited_evaluation_is_not_divided() -> None:
+    data = DataSpec.of("digits")
+    training = train_step(data, "mlp", "natural", {"epochs": 1})
+    with pytest.raises(ValueError, match="cannot be divided"):
+        Evaluate(model=training, data=data, ball=Ball("linf", 0.1), suite="audited", parts=2)

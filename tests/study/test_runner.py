@@ -184,7 +184,7 @@ seeds = [0, 1]
 name = "lenet5"
 widen = 0.125
 [settings]
-epochs = 60
+epochs = 25
 batch_size = 128
 """
 

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from scipy.stats import beta
-
+from radii.certify.proportion import lower_limits
 from radii.errors import InputError
-
-
-def clopper_pearson_lower(successes: int, n: int, level: float) -> float:
-    """The exact lower confidence bound of a proportion: below it with probability at most ``level``."""
-    return float(beta.ppf(level, successes, n - successes + 1)) if successes else 0.0
 
 
 def certified_accuracy_of_distribution(certified: int, n: int, alpha: float = 0.0, confidence: float = 0.95) -> float:
@@ -25,5 +19,5 @@ def certified_accuracy_of_distribution(certified: int, n: int, alpha: float = 0.
         raise InputError(f"The certified points must be 0 to n of n, got {certified} of {n} instead.")
     if not (0 <= alpha < 1 and 0 < confidence < 1):
         raise InputError(f"alpha and confidence must lie between 0 and 1, got {alpha:g} and {confidence:g} instead.")
-    counted = clopper_pearson_lower(certified, n, 1 - confidence)
+    counted = float(lower_limits(certified, n, 1 - confidence))
     return max(0.0, (counted - alpha) / (1 - alpha))

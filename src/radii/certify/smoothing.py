@@ -16,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import beta, binom, norm
+from scipy.stats import binom, norm
 from torch import Generator, Tensor, nn
 
 from radii import progress
 from radii.certify.certificate import Certificate
 from radii.certify.ladder import Climb, Ladder, rounds
 from radii.certify.noise import ASSUMPTIONS, BATCH, Voting, to_grid
+from radii.certify.proportion import lower_limits
 from radii.certify.sequential import DOWN
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, frozen
@@ -66,7 +67,7 @@ def certify(
         votes.counts[:] = 0
         _draw_all(votes, samples, "certifying")
     won = _classes(votes)[np.arange(len(top)), top]
-    p = np.nan_to_num(beta.ppf(level, won, samples - won + 1)) - votes.noise.tails(x[0].numel())
+    p = lower_limits(won, samples, level) - votes.noise.tails(x[0].numel())
     radius = sigma * norm.ppf(np.clip(p, 0.5, None)) * DOWN - moved.numpy()
     sure = torch.from_numpy(radius) > 0
     return SmoothedCertificate(

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
+from radii.certify.proportion import clopper_pearson
 from radii.errors import ContradictionError, InputError
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -47,18 +45,6 @@ class Accuracy:
 def accuracy(correct: Sequence[bool] | NDArray[np.bool_]) -> Accuracy:
     """The accuracy of a vector of successes."""
     return Accuracy(int(np.sum(correct)), len(correct))
-
-
-def clopper_pearson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The exact interval for a binomial proportion: it covers the truth with at least ``confidence``.
-
-    Lower end: the alpha/2 quantile of Beta(k, n-k+1); upper end: the 1-alpha/2
-    quantile of Beta(k+1, n-k) (Clopper & Pearson 1934).
-    """
-    alpha = 1 - confidence
-    low = 0.0 if successes == 0 else float(beta.ppf(alpha / 2, successes, trials - successes + 1))
-    high = 1.0 if successes == trials else float(beta.ppf(1 - alpha / 2, successes + 1, trials - successes))
-    return low, high
 
 
 @dataclass(frozen=True)

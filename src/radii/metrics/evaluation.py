@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from radii.models.classifier import check_inputs, check_labels, frozen, predict
 from radii.randomness import stream
 from radii.threat import Ball, per_row
 
-__all__ = ["PointTable", "Scores", "evaluate"]
+__all__ = ["PointTable", "Scores", "evaluate", "joined"]
 
 
 def evaluate(
@@ -79,7 +80,7 @@ def evaluate(
         queries=reached.queries.cpu().numpy(),
     )
     if alarms:
-        warned += result_alarms(_first_breaks(points, found), len(y))
+        warned += result_alarms(_first_breaks(points, found.passes), len(y))
     steepness = local_lipschitz(model, x, ball, seed=seed, batch_size=batch_size).mean if lipschitz else None
     method = None if certificate is None else certificate.method
     return Scores(
@@ -144,7 +145,33 @@ def _check(model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:
     check_labels(y, logits.expand(len(y), -1) if logits.dim() == 2 else logits)
 
 
-def _first_breaks(points: PointTable, found: SuiteResult) -> dict[str, int]:
+def _first_breaks(points: PointTable, attacks: Iterable[str]) -> dict[str, int]:
     """Correct points by the attack that broke them first, in the order of the suite."""
     names: NDArray[np.str_] = np.array(points.broken_by)
-    return {name: int(((names == name) & points.correct).sum()) for name in found.passes}
+    return {name: int(((names == name) & points.correct).sum()) for name in attacks}
+
+
+def joined(parts: Sequence[Scores], model: nn.Module, x: Tensor, y: Tensor) -> Scores:
+    """The scores of consecutive parts of ``x``, evaluated without alarms, as one evaluation of the whole.
+
+    Attacks treat each point alone, so nothing changes but the alarms, which
+    are raised here from all points.
+    """
+    first = parts[0]
+    arrays = [field.name for field in fields(PointTable) if field.name != "broken_by"]
+    points = PointTable(
+        broken_by=tuple(name for part in parts for name in part.points.broken_by),
+        **{name: np.concatenate([getattr(part.points, name) for part in parts]) for name in arrays},
+    )
+    suite = [member.name for member in members(first.suite)]
+    return replace(
+        first,
+        points=points,
+        passes={name: sum(part.passes.get(name, 0) for part in parts) for name in first.passes},
+        x_adv=torch.cat([part.x_adv for part in parts]),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        alarms=(
+            *model_alarms(model, x, y, first.ball, first.seed),
+            *result_alarms(_first_breaks(points, suite), len(y)),
+        ),
+    )

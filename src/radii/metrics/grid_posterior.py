@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from radii.errors import InputError
 from radii.metrics.links import Floats, Link
 
-PRIORS = ("uniform", "spike")  # of the ceiling: uniform up to the highest; half of the mass on the highest
+# of the ceiling: uniform up to the highest; half of the mass on the highest; all of it
+PRIORS = ("uniform", "spike", "highest")
 # nodes for the value at the smallest size, at the largest, for the ceiling and for τ, in every pass
 PASSES = ((15, 15, 10, 8), (15, 15, 10, 8), (25, 25, 20, 8))
 SPREAD = (3e-4, 0.1)  # of τ: from a thirtieth of a point to ten points, uniform in its logarithm
 REACH = 6.0  # standard deviations around the observed ends where the first grid looks
+TINY = np.finfo(np.float64).tiny
 NEGLIGIBLE = 1e-4  # of the highest marginal mass: cut off by the next pass
 
 Window = list[tuple[float, float]]
@@ -95,7 +97,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Curves of one link with their masses under both priors."""
+    """Curves of one link with their masses under the priors."""
 
     curves: Curves
     mass: Floats  # (priors, curves), each row sums to 1
@@ -126,7 +128,7 @@ def posterior(sizes: Sizes, family: Family, link: Link) -> Posterior:
     mass = grid.mass.sum(axis=-1)
     kept = mass.max(axis=0) > 1e-9  # curves of no weight need not be carried along
     spread = float((grid.mass.sum(axis=(1, 2, 3)) @ grid.tau).mean())
-    mass = mass[:, kept] / mass[:, kept].sum(axis=1, keepdims=True)
+    mass = mass[:, kept] / np.maximum(mass[:, kept].sum(axis=1, keepdims=True), TINY)
     return Posterior(grid.curves.only(kept), mass, grid.log_evidence, spread)
 
 
@@ -144,11 +146,9 @@ def _first_window(sizes: Sizes, family: Family) -> Window:
 def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tuple[int, ...]) -> _Grid:
     """Prior times likelihood on every node, normalized.
 
-    Priors: the ceiling as :data:`PRIORS` says, ln τ uniform. Both ends are
-    uniform below the ceiling under the first prior, which thereby leans to low
-    ceilings, and uniform below the highest under the second, which does not:
-    the envelope of the two covers curves that go all the way. The third axis
-    is the root of (ceiling - last) / (highest - last), which puts nodes where a curve bends; its last node is the highest ceiling.
+    Priors: the ceiling as :data:`PRIORS` says, both ends uniform below it, ln τ
+    uniform. The third axis is the root of (ceiling - last) / (highest - last),
+    which puts nodes where a curve bends; its last node is the highest ceiling.
     """
     steps = [(high - low) / count for (low, high), count in zip(window, counts, strict=True)]
     first, last, root, log_tau = (
@@ -162,11 +162,11 @@ def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tu
     if not np.isfinite(top):
         raise InputError("The values fall as the data grows: no rising curve describes them.")
     within = (family.highest - last[:, None]) * 2 * root * steps[2] / (family.highest - family.floor)
-    node = 2 * steps[0] * steps[1] * steps[3]
-    uniform = node * np.pad(within, ((0, 0), (0, 1))) / (curves.ceiling - family.floor) ** 2
-    spike = node * np.pad(within, ((0, 0), (0, 1)), constant_values=1.0) / 2 / (family.highest - family.floor) ** 2
-    joint = np.exp(score - top) * np.stack([uniform, spike])[..., None]
-    total = joint.sum(axis=(1, 2, 3, 4), keepdims=True)
+    below = 2 * steps[0] * steps[1] * steps[3] / (curves.ceiling - family.floor) ** 2
+    uniform = below * np.pad(within, ((0, 0), (0, 1)))
+    highest = below * np.pad(np.zeros_like(within), ((0, 0), (0, 1)), constant_values=1.0)
+    joint = np.exp(score - top) * np.stack([uniform, (uniform + highest) / 2, highest])[..., None]
+    total = np.maximum(joint.sum(axis=(1, 2, 3, 4), keepdims=True), TINY)  # data may rule the highest out
     return _Grid(curves, np.exp(log_tau), joint / total, np.log(total.ravel()) + top)
 
 

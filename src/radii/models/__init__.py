@@ -11,6 +11,8 @@ MODELS = Registry(
         "cnn1": "radii.models.cnn:CNN1",
         "cnn2": "radii.models.cnn:CNN2",
         "wong-kolter": "radii.models.cnn:WongKolterConvNet",
+        "threshold-convnet": "radii.models.threshold:ThresholdConvNet",
+        "clipping-convnet": "radii.models.threshold:ClippingConvNet",
         "wide-resnet": "radii.models.wide_resnet:WideResNet",
         "lipschitz-convnet": "radii.models.lipschitz_convnet:LipschitzConvNet",
         "lipschitz-mlp": "radii.models.lipschitz_mlp:LipschitzMLP",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Literal
 
 import torch
 from torch import nn
@@ -80,10 +81,17 @@ class WongKolterConvNet(nn.Sequential):
     """Two 4x4 convolutions of stride 2 (16, 32 channels), 100 hidden units, ReLU, no pooling.
 
     The network that Ding et al. 2019, Appendix B.2, prove robust on binarized
-    MNIST, after Wong & Kolter 2018. Images of at least 4 x 4.
+    MNIST, after Wong & Kolter 2018. Images of at least 4 x 4. ``start`` is
+    ``random``, or ``pixels``: see :func:`start_from_pixels`.
     """
 
-    def __init__(self, input_shape: tuple[int, ...], classes: int, widen: float = 1.0) -> None:
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        classes: int,
+        widen: float = 1.0,
+        start: Literal["random", "pixels"] = "random",
+    ) -> None:
         channels, height, width = _images("The ConvNet of Wong & Kolter", input_shape, 4)
         first, second, hidden = _widened((16, 32, 100), widen)
         parts: Parts = OrderedDict()
@@ -96,6 +104,34 @@ class WongKolterConvNet(nn.Sequential):
         parts["relu3"] = nn.ReLU()
         parts["fc2"] = nn.Linear(hidden, classes)
         super().__init__(parts)
+        if start not in ("random", "pixels"):
+            raise InputError(f"start must be random or pixels, got {start!r} instead.")
+        if start == "pixels":
+            start_from_pixels(self)
+
+
+def start_from_pixels(net: WongKolterConvNet) -> None:
+    """Weights from which training by bounds may start: 16 channels hold the pixels of a 4x4 block, thresholded.
+
+    u = ReLU(0.65 - v) is 0 for bright pixels, and ReLU(1 - 3 u) is then exactly
+    1, for dark ones exactly 0: on binary images, within radius 0.3, intervals
+    of these channels have no width. Four channels of the first layer hold u,
+    four ReLU(v - 0.35); the other weights stay random, those of the second
+    layer at three tenths, so that they do not drown what is sure.
+    """
+    weights = net.state_dict()  # the same memory
+    first, second = weights["conv1.weight"], weights["conv2.weight"]
+    if first.shape[1] != 1 or len(first) < 8 or len(second) < 16:
+        raise InputError("start=pixels needs grey images and widen of at least 1/2.")
+    places = [(1, 1), (1, 2), (2, 1), (2, 2)]  # of a 4x4 kernel: the pixels that no neighbor of stride 2 shares
+    first[:8] = 0
+    second[:16] = 0
+    second[16:] *= 0.3
+    for pixel, (row, column) in enumerate(places):
+        first[pixel, 0, row, column], weights["conv1.bias"][pixel] = -1.0, 0.65
+        first[4 + pixel, 0, row, column], weights["conv1.bias"][4 + pixel] = 1.0, -0.35
+        for cell, (down, right) in enumerate(places):
+            second[4 * pixel + cell, pixel, down, right], weights["conv2.bias"][4 * pixel + cell] = -3.0, 1.0
 
 
 def _images(name: str, input_shape: tuple[int, ...], least: int) -> tuple[int, int, int]:

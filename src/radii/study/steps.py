@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -17,16 +17,16 @@ from radii.data.dataset import Data, balanced_order
 from radii.errors import InputError, unknown_name
 from radii.geometry.audit import audit
 from radii.metrics.accuracy import accuracy
-from radii.metrics.evaluation import evaluate
+from radii.metrics.evaluation import evaluate, joined
 from radii.models.bounds import lipschitz_bound
 from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
 from radii.models.classifier import usable
 from radii.spec import explain
 from radii.study.inputs import Component, DataSpec
 from radii.study.laboratory import LABORATORY
-from radii.study.points import save_scores
+from radii.study.points import load_scores, save_scores
 from radii.study.step import Step
-from radii.study.store import Workspace
+from radii.study.store import Run, Workspace
 from radii.threat import Ball, Norm
 from radii.training.learning_rate import held_out
 from radii.training.loop import History, Recipe, accuracy_on, train
@@ -113,10 +113,15 @@ class Audit(Step):
 
 
 class Evaluate(Step):
-    """A trained classifier on test points: what is proved first, what breaks the rest after."""
+    """A trained classifier on test points: what is proved first, what breaks the rest after.
+
+    With ``parts`` above 1 each part of the points is a step of its own, which
+    executors spread over workers and machines; attacks treat every point
+    alone, so the scores of the whole are those of its parts side by side.
+    """
 
     kind: ClassVar[str] = "evaluate"
-    neutral: ClassVar[dict[str, Any]] = {"minimum_norm": True}
+    neutral: ClassVar[dict[str, Any]] = {"minimum_norm": True, "parts": 1, "part": None}
 
     model: Train
     data: DataSpec
@@ -125,17 +130,46 @@ class Evaluate(Step):
     points: int = Field(1000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
     seed: int = 0
     minimum_norm: bool = Field(True, description="measure every point's broken radius, too")
+    parts: int = Field(1, ge=1, description="steps among which the points are divided")
+    part: tuple[int, int] | None = Field(None, description="only the k-th of so many parts, counted from 0")
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Evaluate:
+        if self.suite == "audited" and (self.parts > 1 or self.part):
+            raise ValueError("the audited suite samples from all points, and cannot be divided into parts")
+        return self
+
+    def inputs(self) -> tuple[Step, ...]:
+        """The training, and the parts if there are several."""
+        shares = [{"parts": 1, "part": (k, self.parts)} for k in range(self.parts)] if self.parts > 1 else []
+        return (self.model, *(self.model_copy(update=share) for share in shares))
 
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Certify, attack what is not proved, and save the table of points."""
         data = self.data.load()
         model, architecture = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
         rows = np.sort(balanced_order(data.test.y, self.seed)[: self.points])
+        if self.part is not None:
+            rows = np.array_split(rows, self.part[1])[self.part[0]]
         x, y = data.test.tensors(rows)
-        certificate, refusal = strongest_certificate(model, x)
-        ball = self.ball if architecture.box is not None else self.ball.model_copy(update={"box": None})
-        radii = None if self.minimum_norm else False
-        scores = evaluate(model, x, y, ball, suite=self.suite, certificate=certificate, seed=self.seed, radii=radii)
+        if self.parts > 1:
+            done = [Run(work.store.folder(step)) for step in self.inputs()[1:]]
+            scores = joined([load_scores(run)[0] for run in done], model, x, y)
+            refusal = done[0].result["no_certificate_because"]
+        else:
+            ball = self.ball if architecture.box is not None else self.ball.model_copy(update={"box": None})
+            certificate, refusal = strongest_certificate(model, x)
+            scores = evaluate(
+                model,
+                x,
+                y,
+                ball,
+                suite=self.suite,
+                certificate=certificate,
+                seed=self.seed,
+                radii=None if self.minimum_norm else False,
+                alarms=self.part is None,
+            )
         save_scores(scores, rows, work.folder / "points.safetensors")
         return {
             "test_accuracy": scores.clean.value,

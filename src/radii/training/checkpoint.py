@@ -50,10 +50,15 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Te
 
 def restore(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put back what :func:`state_of` took."""
-    model.load_state_dict({key[6:]: value for key, value in tensors.items() if key.startswith("model/")})
+    model.load_state_dict(section(tensors, "model"))
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimizer/"):
             _, number, name = key.split("/", 2)
             state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def section(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """What a checkpoint holds under ``name``."""
+    return {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}

@@ -30,6 +30,7 @@ from radii.randomness import stream_seed
 from radii.spec import Spec
 from radii.training import checkpoint as checkpoints
 from radii.training.attackable import channels_last
+from radii.training.average import WeightAverage
 from radii.training.distributed import Team, team
 from radii.training.events import curves
 from radii.training.objectives.objective import Loss, Moment, Objective
@@ -39,10 +40,12 @@ from radii.training.schedule import Optimizer
 class Recipe(Spec):
     """How to train: length, batches, optimizer, augmentation.
 
-    ``steps`` is the length in batches; 0 counts ``epochs`` instead.
+    ``steps`` is the length in batches; 0 counts ``epochs`` instead. ``average``
+    above 0 ends with the running average of the weights, which forgets by that
+    factor a step.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1}
+    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1, "average": 0.0}
 
     epochs: int = Field(20, ge=1)
     batch_size: int = Field(256, ge=1)
@@ -50,6 +53,7 @@ class Recipe(Spec):
     augmentation: Augmentation = Augmentation()
     steps: int = Field(0, ge=0)
     test_every: int = Field(1, ge=0, description="epochs between test accuracies in the history; 0: none")
+    average: float = Field(0.0, ge=0, lt=1)
 
     def length(self, batches: int) -> int:
         """Steps in all, with ``batches`` in one pass over the data."""
@@ -100,6 +104,7 @@ class _Course:
     optimizer: torch.optim.Optimizer
     settings: Optimizer
     path: Path | None
+    average: WeightAverage | None = None
     done: int = 0
     history: list[Epoch] = field(default_factory=list)
     tally: _Tally = field(default_factory=_Tally)
@@ -116,6 +121,8 @@ class _Course:
             return
         tensors, meta = checkpoints.read(self.path)
         checkpoints.restore(self.model, self.optimizer, tensors)
+        if self.average is not None:
+            self.average.restore(checkpoints.section(tensors, "average"))
         self.done, self.history = meta["done"], [Epoch(**row) for row in meta["history"]]
         self.tally, self.earlier = _Tally(**meta["tally"]), meta["seconds"]
 
@@ -130,7 +137,10 @@ class _Course:
                 "tally": asdict(self.tally),
                 "seconds": self.seconds,
             }
-            checkpoints.write(self.path, checkpoints.state_of(self.model, self.optimizer), meta)
+            tensors = checkpoints.state_of(self.model, self.optimizer)
+            if self.average is not None:
+                tensors |= {f"average/{key}": value for key, value in self.average.tensors.items()}
+            checkpoints.write(self.path, tensors, meta)
 
     def diverged(self, what: str) -> InputError:
         """The sentence for a training that has left the numbers."""
@@ -161,7 +171,8 @@ def train(
     crew, device = team(), next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
     total = recipe.length(len(batches))
-    course = _Course(model, recipe.optimizer.make(model.parameters()), recipe.optimizer, checkpoint)
+    average = WeightAverage(model, recipe.average) if recipe.average else None
+    course = _Course(model, recipe.optimizer.make(model.parameters()), recipe.optimizer, checkpoint, average)
     course.resume()
     begun, saved = course.done, time.monotonic()
     with (
@@ -178,6 +189,8 @@ def train(
             seen = _descend(step, course, x, y, moment, crew)
             course.tally.add(*seen)
             course.done += 1
+            if average is not None:
+                average.follow(model, course.done)
             plot.add(course.done, loss=seen[0] / seen[2], accuracy=seen[1] / seen[2])
             if course.done % len(batches) == 0 or course.done == total:
                 watched = recipe.test_every and (len(course.history) + 1) % recipe.test_every == 0
@@ -191,6 +204,8 @@ def train(
                 saved = time.monotonic()
         if crew.leads:
             course.save()
+    if average is not None:
+        average.give(model)  # after the checkpoint, which keeps the weights that were trained
     return History(tuple(course.history), course.seconds)
 
 

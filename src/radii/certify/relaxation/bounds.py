@@ -145,7 +145,7 @@ def backward(
     """
     pending = {number: A}
     total = size = A.new_zeros(A.shape[:2])
-    count = 0
+    count, sized = 0, A.dtype == torch.float64  # the sums' own rounding is accounted for in float64 alone
     for place in sorted(network.layers, reverse=True):
         if place not in pending:
             continue
@@ -156,13 +156,15 @@ def backward(
             if here.error is not None:
                 total = total - _dot(A.abs(), here.error)
             if isinstance(layer, Affine) and layer.bias is not None:
-                shift = A * layer.bias
-                total, size = total + shift.flatten(2).sum(2), size + shift.abs().flatten(2).sum(2)
+                shift = (A * layer.bias).flatten(2)
+                total = total + shift.sum(2)
+                size = size + shift.abs().sum(2) if sized else size
             for source, back in _linear_back(layer, A):
                 pending[source] = pending[source] + back if source in pending else back
             continue
         if not deep:
-            total, size = _concrete(A, here, total, size)
+            total = total + _dot(A.clamp_min(0), here.lower) + _dot(A.clamp_max(0), here.upper)
+            size = size + _dot(A.abs(), _size(here)) if sized else size
             continue
         source = layer.inputs[0]
         below = bounds[source]
@@ -176,8 +178,10 @@ def backward(
     if 0 in pending:
         A = pending.pop(0)
         count += prod(A.shape[2:])
-        total, size = _concrete_input(A, region, total, size)
-    return total - size * (count + 100) * torch.finfo(total.dtype).eps if total.dtype == torch.float64 else total
+        total = total + _least(A, region)
+        reach = torch.maximum(region.lower.abs(), region.upper.abs()) + (region.radius or 0.0)
+        size = size + _dot(A.abs(), reach) if sized else size
+    return total - size * (count + 100) * torch.finfo(total.dtype).eps if sized else total
 
 
 def _linear_back(layer: Affine | Sum, A: Tensor) -> list[tuple[int, Tensor]]:
@@ -191,15 +195,9 @@ def _dot(A: Tensor, value: Tensor) -> Tensor:
     return torch.einsum("nsd,nd->ns", A.flatten(2), value.flatten(1))
 
 
-def _concrete(A: Tensor, bounds: Bounds, total: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
-    least = _dot(A.clamp_min(0), bounds.lower) + _dot(A.clamp_max(0), bounds.upper)
-    return total + least, size + _dot(A.abs(), _size(bounds))
-
-
-def _concrete_input(A: Tensor, region: Region, total: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+def _least(A: Tensor, region: Region) -> Tensor:
     """The least value of A . x over the input region: the better of the box and of the L2 ball."""
     inside = _dot(A.clamp_min(0), region.lower) + _dot(A.clamp_max(0), region.upper)
     if region.radius is not None:
         inside = torch.maximum(inside, _dot(A, region.center) - region.radius * A.flatten(2).norm(dim=2))
-    reach = torch.maximum(region.lower.abs(), region.upper.abs()) + (region.radius or 0.0)
-    return total + inside, size + _dot(A.abs(), reach)
+    return inside

@@ -58,7 +58,7 @@ class Relu:
 
     def interval(self, lower: Tensor, upper: Tensor) -> Interval:
         """Monotone: the ends' values."""
-        return torch.maximum(lower, self.slope * lower), torch.maximum(upper, self.slope * upper)
+        return F.leaky_relu(lower, self.slope), F.leaky_relu(upper, self.slope)
 
     def lines(self, A: Tensor, lower: Tensor, upper: Tensor, under: Tensor | None = None) -> Lines:
         """Above: the chord. Below: any line through 0 with a slope ``under`` between the two pieces' slopes.

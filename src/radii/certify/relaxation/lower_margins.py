@@ -113,6 +113,8 @@ def _ascended(network: Network, bounds: dict[int, Bounds], region: Region, specs
         for _ in range(steps):
             found = backward(network, bounds, region, specs, network.output, slopes=slopes)
             best = torch.maximum(best, found.detach())
+            if not found.requires_grad:  # steps behind every ReLU: no slope matters
+                break
             optimizer.zero_grad()
             (-found.clamp_max(0.1).sum()).backward()  # what is proved needs no more
             optimizer.step()

@@ -52,7 +52,7 @@ def shrunk(steps: int, batch: int, width: int, **model: int) -> Settings:
 SCALES: dict[Budget, Scale] = {
     "smoke": Scale({"digits": doubled(1280, 3)}, 1, 200, shrunk(20, 64, 4, depth=1), shrunk(20, 64, 4)),
     "cpu": Scale(
-        {"mnist": doubled(30_000, 5), "cifar10": doubled(25_000, 5)},  # every point is seen at least once
+        {"mnist": doubled(30_000, 9), "cifar10": doubled(25_000, 9)},  # every point is seen at least once
         3,
         2000,
         shrunk(400, 128, 8, depth=1),

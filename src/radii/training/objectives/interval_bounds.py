@@ -43,11 +43,12 @@ class IntervalBounds:
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
         """The mixture at this moment's radius."""
         grown = self.grown(moment)
-        logits = model(x)
-        natural = F.cross_entropy(logits, y)
+        k = 1 - grown * (1 - self.clean)
+        with torch.set_grad_enabled(k > 0):  # at k = 0 the logits are only looked at
+            logits = model(x)
+            natural = F.cross_entropy(logits, y)
         if grown == 0:
             return Loss(natural, logits)
-        k = 1 - grown * (1 - self.clean)
         worst = self.worst_logits(model, x, y, logits.shape[1], self.ball.with_radius(self.ball.radius * grown), moment)
         return Loss((1 - k) * F.cross_entropy(worst, y) + k * natural, logits)
 
