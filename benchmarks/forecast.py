@@ -74,7 +74,7 @@ def tally(truth: Truth, sizes: tuple[int, ...], draws: range, name: str, before:
     """Fit these ``draws`` of one truth, and count them with those ``before``."""
     found = before or Tally()
     for number in draws:
-        drawn = truth.observed(sizes, numpy_stream(3, name, number))
+        drawn = truth.observed(sizes, numpy_stream(2, name, number))
         found.count(truth, envelope(Sizes.of([(each.n, each.value) for each in drawn]), FAMILY))
     return found
 
