@@ -210,14 +210,21 @@ def test_a_full_disk(radii: Callable, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_ctrl_c_exits_with_130_and_the_same_command_continues(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "radii.cli.main", "train", "digits", "epochs=400", "--model", "lenet5"]
     child = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=os.environ | {"RADII_CHECKPOINT_SECONDS": "0.1"}
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"RADII_CHECKPOINT_SECONDS": "0.1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are born ignoring it
     )
     work = tmp_path / "runs" / "work"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not list(work.glob("*/checkpoint.safetensors")):
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    try:
+        _, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert child.returncode == 130
     assert "Interrupted" in err
     assert "Traceback" not in err
