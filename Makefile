@@ -25,10 +25,10 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m 'not heavy' -n auto --dist loadfile --cov=radii --cov-report=term:skip-covered
+	$(BIN)/pytest -m 'not heavy' -n auto --dist loadfile
 
 test-all: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --cov=radii --cov-report=term:skip-covered
 
 bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --no-deps -r benchmarks/peers.txt
