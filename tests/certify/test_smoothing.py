@@ -11,7 +11,7 @@ from torch import nn
 from radii.certify import smoothing
 from radii.certify.certificate import Certificate
 from radii.certify.ladder import Ladder
-from radii.certify.noise import GRID, REACH, GridNoise, Voting, to_grid
+from radii.certify.noise import GRID, GridNoise, Voting, to_grid
 from radii.errors import InputError
 
 SIGMA = 0.25
@@ -177,12 +177,6 @@ def test_plain_float_noise_would_round() -> None:
     assert float(rounded.double().mean()) > 0.5
 
 
-def test_the_generator_stays_within_its_reach() -> None:
-    generator = torch.Generator().manual_seed(0)
-    assert all(float(torch.empty(1 << 22).normal_(generator=generator).abs().max()) <= REACH for _ in range(4))
-    assert GridNoise(1.0).tails(784) == pytest.approx(6.3e-6, rel=0.05)
-
-
 def test_votes_are_counted_across_batches() -> None:
     generator = torch.Generator().manual_seed(0)
     votes = Voting.of(Slices(0.5), at(0.25, 5), SIGMA, generator, batch=16)
@@ -192,7 +186,7 @@ def test_votes_are_counted_across_batches() -> None:
 
 
 def test_ladder_refuses_what_cannot_be_certified() -> None:
-    with pytest.raises(InputError, match=r"needs 1,278,\d+ samples even if none"):
+    with pytest.raises(InputError, match=r"needs 1,276,\d+ samples even if none"):
         Ladder.of(0.25, [1.1], 1, 10, 0.001, 10_000)
     with pytest.raises(InputError, match="out of reach"):
         Ladder.of(0.25, [1.5], 784, 10, 0.001, 10_000)

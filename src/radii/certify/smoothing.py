@@ -190,7 +190,7 @@ def estimate(
 def _voting(model: nn.Module, x: Tensor, sigma: float, seed: int, box: Box | None, batch: int) -> tuple[Voting, Tensor]:
     check_inputs(x, box)
     near, moved = to_grid(x)
-    generator = Generator(device=x.device).manual_seed(stream_seed(seed, "smoothing"))
+    generator = Generator().manual_seed(stream_seed(seed, "smoothing"))
     return Voting.of(model, near, sigma, generator, batch), moved.cpu()
 
 
