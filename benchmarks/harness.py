@@ -47,6 +47,23 @@ def cpu_seconds(action: Callable[[], object]) -> float:
 
 def medians(subjects: dict[str, Callable[[], object]], rounds: int, warmup: int = 1) -> dict[str, float]:
     """Median CPU seconds of each subject, timed in turns so that drift falls on all alike."""
+    return {name: statistics.median(values) for name, values in _in_turns(subjects, rounds, warmup).items()}
+
+
+def ratios(subjects: dict[str, Callable[[], object]], rounds: int, warmup: int = 1) -> dict[str, float]:
+    """CPU time of each subject over that of the first: the median of the ratios within a round.
+
+    A core's speed may change by a quarter between two rounds; within one it is nearly the same for all.
+    """
+    seconds = _in_turns(subjects, rounds, warmup)
+    base = next(iter(seconds.values()))
+    return {
+        name: statistics.median(one / first for one, first in zip(values, base, strict=True))
+        for name, values in seconds.items()
+    }
+
+
+def _in_turns(subjects: dict[str, Callable[[], object]], rounds: int, warmup: int) -> dict[str, list[float]]:
     for _ in range(warmup):
         for action in subjects.values():
             action()
@@ -54,7 +71,7 @@ def medians(subjects: dict[str, Callable[[], object]], rounds: int, warmup: int 
     for _ in range(rounds):
         for name, action in subjects.items():
             seconds[name].append(cpu_seconds(action))
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return seconds
 
 
 Run = Callable[[bool], list[Figure]]

@@ -74,13 +74,6 @@ def step_of(model: nn.Module, shape: tuple[int, ...], batch: int) -> Callable[[]
     return step
 
 
-def ratios(subjects: dict[str, Callable[[], None]], rounds: int, warmup: int = 1) -> dict[str, float]:
-    """Median CPU time of each subject over that of the first."""
-    found = harness.medians(subjects, rounds, warmup)
-    base = found[next(iter(subjects))]
-    return {name: seconds / base for name, seconds in found.items()}
-
-
 def peak_megabytes(run: Callable[[], None]) -> float:
     """The most memory that tensors held above what was held before the call."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
@@ -93,10 +86,10 @@ def peak_megabytes(run: Callable[[], None]) -> float:
     return most / 2**20
 
 
-def convnets(width: int, rounds: int, warmup: int = 1) -> list[harness.Figure]:
+def convnets(width: int, rounds: int) -> list[harness.Figure]:
     """AOL and CPL ConvNets over the plain twin."""
     subjects = {layer: step_of(LipschitzConvNet(IMAGE, 10, width=width, layer=layer), IMAGE, BATCH) for layer in LAYERS}
-    found = ratios(subjects, rounds, warmup)
+    found = harness.ratios(subjects, rounds)
     return [
         harness.figure(f"AOL ConvNet step over plain, {width} channels", found["aol"], 1.30 if width <= 16 else 1.45),
         harness.figure(f"CPL ConvNet step over plain, {width} channels", found["cpl"], 2.1),
@@ -118,7 +111,7 @@ def peak_memory(width: int) -> list[harness.Figure]:
 def over_textbook(width: int) -> harness.Figure:
     """The AOL ConvNet over the textbook formula."""
     ours = step_of(LipschitzConvNet(IMAGE, 10, width=width, layer="aol"), IMAGE, BATCH)
-    found = ratios({"textbook": step_of(textbook(width), IMAGE, BATCH), "aol": ours}, 1, warmup=0)
+    found = harness.ratios({"textbook": step_of(textbook(width), IMAGE, BATCH), "aol": ours}, 3)
     return harness.figure(f"AOL ConvNet step over the textbook formula, {width} channels", found["aol"], 1 / 3)
 
 
@@ -126,7 +119,8 @@ def mlp(width: int, batch: int, goal: float, rounds: int) -> harness.Figure:
     """The AOL MLP of depth 8 over the plain one."""
     shape = (width,)
     subjects = {layer: step_of(LipschitzMLP(shape, 10, layer=layer), shape, batch) for layer in ("plain", "aol")}
-    return harness.figure(f"AOL MLP 8 x {width} step over plain, batch {batch}", ratios(subjects, rounds)["aol"], goal)
+    found = harness.ratios(subjects, rounds)
+    return harness.figure(f"AOL MLP 8 x {width} step over plain, batch {batch}", found["aol"], goal)
 
 
 def inference(width: int, rounds: int) -> harness.Figure:
@@ -141,31 +135,22 @@ def inference(width: int, rounds: int) -> harness.Figure:
 
         return run
 
-    found = ratios({layer: forward(network) for layer, network in networks.items()}, rounds)
+    found = harness.ratios({layer: forward(network) for layer, network in networks.items()}, rounds)
     return harness.figure(f"AOL ConvNet inference over plain, folded, {width} channels", found["aol"], 1.05)
 
 
 def narrow(quick: bool) -> list[harness.Figure]:
     """16 channels, the MLP of width 1024, inference."""
     return [
-        *convnets(16, 2 if quick else 3),
-        mlp(1024, 256, 3.0, 5 if quick else 9),
-        inference(16, 5 if quick else 9),
+        *convnets(16, 2 if quick else 7),
+        mlp(1024, 256, 3.0, 5 if quick else 31),
+        inference(16, 5 if quick else 15),
     ]
 
 
 def wide(quick: bool) -> list[harness.Figure]:
-    """64 channels, one step each: half a minute needs no warmup but memory. Left out by --quick, as all that follow."""
-    if quick:
-        return []
-    touch(gigabytes=3)
-    return convnets(64, 1, warmup=0)
-
-
-def touch(gigabytes: int) -> None:
-    """Have memory before anything is timed, or the first subject would pay for all."""
-    held = [torch.ones(2**27) for _ in range(2 * gigabytes)]
-    held.clear()
+    """64 channels. Left out by --quick, as all that follow."""
+    return [] if quick else convnets(64, 3)
 
 
 PARTS: dict[str, harness.Run] = {
@@ -173,7 +158,7 @@ PARTS: dict[str, harness.Run] = {
     "wide": wide,
     "memory": lambda quick: [] if quick else [*peak_memory(16), *peak_memory(64)],
     "textbook": lambda quick: [] if quick else [over_textbook(64)],
-    "mlp": lambda quick: [] if quick else [mlp(3072, 2048, 2.2, 1)],
+    "mlp": lambda quick: [] if quick else [mlp(3072, 2048, 2.2, 3)],
 }
 
 

@@ -54,18 +54,19 @@ class _RescaledLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         sums, signs = gram_row_sums(weight)
         scale = (sums + EPSILON).rsqrt()
-        ctx.save_for_backward(x, weight, signs, scale)
-        return (x * scale) @ weight.T
+        scaled = x * scale
+        ctx.save_for_backward(scaled, weight, signs, scale)
+        return scaled @ weight.T
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
-        x, weight, signs, scale = ctx.saved_tensors
-        direct = gradient.T @ (x * scale)
+        scaled, weight, signs, scale = ctx.saved_tensors
+        direct = gradient.T @ scaled
         along_x = None
         if ctx.needs_input_grad[0]:
             along_x = gradient @ weight
-            along_scale = (along_x * x).sum(0)
+            along_scale = (along_x * scaled).sum(0) / scale
             along_x.mul_(scale)
         else:
             along_scale = (direct * weight).sum(0) / scale

@@ -15,12 +15,14 @@ V_s = sum_p K_p^T K_{p+s}, and AOL needs t_i = sum_{s,j} |V_s[i, j]|
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 TOOM_FROM_CHANNELS = 48  # below, one product of all pairs of taps is launched faster
+STRIPS_FROM_WIDTH = 256  # below, a whole matrix is in the cache anyway
 _INFINITY = float("inf")
 _POINTS = (_INFINITY, 1.0, -2.0, -0.5, 0.0)  # 1/point is the point at the mirrored place
 _INVERSE = (4, 1, 3, 2, 0)
@@ -54,36 +56,47 @@ def _kept_signs(values: Tensor) -> Tensor:
     return values.sign_().to(torch.int8)
 
 
-# --- matrices: strips of |W^T W| on and above the diagonal, each small enough to stay in the cache ---
-
-
-def _strips(width: int) -> list[tuple[int, int]]:
-    step = width if width < 256 else -(-width // 8)
-    return [(start, min(start + step, width)) for start in range(0, width, step)]
+# --- matrices -------------------------------------------------------------------------------------
 
 
 def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Row sums of |W^T W| for a matrix [out, in], and its signs on and above the diagonal [in, in]."""
+    """Row sums of |W^T W| for a matrix [out, in], and its signs, in the form that :func:`gram_derivative` needs."""
     width = weight.shape[1]
-    sums, signs = weight.new_zeros(width), weight.new_empty(width, width, dtype=torch.int8)
-    for start, stop in _strips(width):
-        strip = weight[:, start:stop].T @ weight[:, start:]
-        size = strip.abs()
-        sums[start:stop] += size.sum(1)
-        sums[stop:] += size[:, stop - start :].sum(0)  # the strip's mirror image below the diagonal
-        signs[start:stop, start:] = strip.sign_()
+    if width < STRIPS_FROM_WIDTH or weight.device.type != "cpu" or weight.dtype not in (torch.float32, torch.float64):
+        gram = weight.T @ weight
+        return gram.abs().sum(1), gram.sign_()
+    from radii.models.layers.gram_kernels import take_sums  # numba is slow to import
+
+    sums, signs = weight.new_zeros(width), weight.new_empty(width * width, dtype=torch.int8)
+    for start, part in _strips(width, signs):
+        strip = weight[:, start : start + len(part)].T @ weight[:, start:]
+        take_sums(strip.numpy(), start, sums.numpy(), part.numpy())
     return sums, signs
 
 
 def gram_derivative(signs: Tensor, gradient: Tensor) -> Tensor:
     """The symmetric M [in, in] whose product W M is the gradient of sum_i gradient_i t_i."""
-    derivative = gradient.new_empty(signs.shape)
-    for start, stop in _strips(len(signs)):
-        strip = gradient[start:stop, None] + gradient[None, start:]
-        derivative[start:stop, start:] = strip.mul_(signs[start:stop, start:])
-        # Twice contiguous: torch transposes whole matrices fast, and slices slowly.
-        derivative[stop:, start:stop] = strip[:, stop - start :].contiguous().T.contiguous()
+    if signs.dim() == 2:
+        return _mirrored(signs, gradient)
+    from radii.models.layers.gram_kernels import spread
+
+    width = len(gradient)
+    derivative = gradient.new_empty(width, width)
+    for start, part in _strips(width, signs):
+        spread(part.numpy(), start, gradient.contiguous().numpy(), derivative.numpy())
     return derivative
+
+
+def _strips(width: int, held: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """An eighth of the rows of the upper triangle each, [rows, width - start], one behind the other in ``held``.
+
+    Half of the product is spared, and a strip stays in the cache between its product and its sums.
+    """
+    rows, place = -(-width // 8), 0
+    for start in range(0, width, rows):
+        shape = min(rows, width - start), width - start
+        yield start, held[place : place + shape[0] * shape[1]].view(shape)
+        place += shape[0] * shape[1]
 
 
 # --- any kernel: one product of all pairs of taps -------------------------------------------------
