@@ -109,10 +109,13 @@ def peak_memory(width: int) -> list[harness.Figure]:
 
 
 def over_textbook(width: int) -> harness.Figure:
-    """The AOL ConvNet over the textbook formula."""
-    ours = step_of(LipschitzConvNet(IMAGE, 10, width=width, layer="aol"), IMAGE, BATCH)
-    found = harness.ratios({"textbook": step_of(textbook(width), IMAGE, BATCH), "aol": ours}, 3)
-    return harness.figure(f"AOL ConvNet step over the textbook formula, {width} channels", found["aol"], 1 / 3)
+    """The AOL ConvNet over the textbook formula: one step each, of which the first, ours, pays for fresh memory."""
+    subjects = {
+        "aol": step_of(LipschitzConvNet(IMAGE, 10, width=width, layer="aol"), IMAGE, BATCH),
+        "textbook": step_of(textbook(width), IMAGE, BATCH),
+    }
+    found = 1 / harness.ratios(subjects, 1, warmup=0)["textbook"]
+    return harness.figure(f"AOL ConvNet step over the textbook formula, {width} channels", found, 1 / 3)
 
 
 def mlp(width: int, batch: int, goal: float, rounds: int) -> harness.Figure:
@@ -158,7 +161,7 @@ PARTS: dict[str, harness.Run] = {
     "wide": wide,
     "memory": lambda quick: [] if quick else [*peak_memory(16), *peak_memory(64)],
     "textbook": lambda quick: [] if quick else [over_textbook(64)],
-    "mlp": lambda quick: [] if quick else [mlp(3072, 2048, 2.2, 3)],
+    "mlp": lambda quick: [] if quick else [mlp(3072, 2048, 2.2, 2)],
 }
 
 

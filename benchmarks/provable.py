@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from harness import Figure, cpu_seconds, figure, main
 from radii.attacks.pgd import PGD
 from radii.certify.relaxation.certify import Bounded
-from radii.certify.relaxation.lower_margins import Method
 from radii.data.sources import load
 from radii.models.bundle import load_bundle
 from radii.models.classifier import frozen, predict
@@ -37,7 +36,6 @@ from radii.threat import Ball
 from radii.training.recipes import laid_over, plan
 
 BALL = Ball("linf", 0.3)
-ROWS = 256
 CROWN_IMAGES = 20  # of Wong & Kolter's form of the clipping network: CROWN takes seconds for each
 
 
@@ -81,12 +79,6 @@ SUBJECTS = (
 )
 
 
-def proved_by(bounded: Bounded, x: Tensor, label: Tensor, method: Method) -> Tensor:
-    """Which predictions one method proves: [n] bool."""
-    rows = torch.arange(len(x)).split(ROWS)
-    return torch.cat([(bounded.margins(x[part], label[part], BALL, method) > 0).all(1) for part in rows])
-
-
 def broken(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Which right answers PGD-40 breaks: [n] bool; none where a threshold hides the gradient."""
     with frozen(model):
@@ -103,7 +95,7 @@ def judged(subject: Subject, model: nn.Module, x: Tensor, y: Tensor) -> list[Fig
     sound, bare = Bounded(model, tuple(x.shape[1:])), Bounded(model, tuple(x.shape[1:]), rounding=False)
     made: dict[str, Tensor] = {}
     seconds = {
-        name: cpu_seconds(lambda b=b, name=name: made.update({name: proved_by(b, x, label, "ibp")}))
+        name: cpu_seconds(lambda b=b, name=name: made.update({name: b.proves(x, label, BALL, "ibp")}))
         for name, b in (("sound", sound), ("bare", bare))
     }
     proved = made["sound"].clone()

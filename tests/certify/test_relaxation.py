@@ -10,8 +10,10 @@ from torch import nn
 
 from radii.attacks.pgd import PGD
 from radii.certify.relaxation import METHODS, certify, margins
-from radii.certify.relaxation.bounds import forward
-from radii.certify.relaxation.certify import Bounded, region_of
+from radii.certify.relaxation.bounds import Region, forward
+from radii.certify.relaxation.certify import Bounded
+from radii.certify.relaxation.network import build
+from radii.certify.relaxation.tracing import trace
 from radii.errors import InputError
 from radii.models.classifier import Classifier, predict
 from radii.models.lenet import LeNet5
@@ -173,20 +175,33 @@ def test_brute_force_over_a_line(seed, radius) -> None:
         assert float(margins(model, x, Ball("linf", radius, None), method).min()) <= exact
 
 
-def test_float32_values_lie_within_bounds_at_radius_zero() -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_float32_values_lie_within_bounds_at_radius_zero(dtype: torch.dtype) -> None:
     """With rounding accounted for, a point's interval holds what float32 computes; without, it does not."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(300, 200), nn.ReLU(), nn.Linear(200, 10))
     x = torch.rand(200, 300)
     with torch.no_grad():
-        logits = model(x).double()
-        bounded = Bounded(model, (300,))
-        region = region_of(x, Ball("linf", 0.0), torch.float64)
-        sound = forward(bounded.network, region, rounding=True)[bounded.network.output]
-        bare = forward(bounded.network, region)[bounded.network.output]
-    assert ((sound.lower <= logits) & (logits <= sound.upper)).all()
-    assert not ((bare.lower <= logits) & (logits <= bare.upper)).all()
+        logits, exact = model(x).double(), model.double()(x.double())
+        network = build(trace(model.float(), (300,)), dtype)
+        region = Region(*[x.to(dtype)] * 3)
+        sound = forward(network, region, rounding=True)[network.output]
+        bare = forward(network, region)[network.output]
+    for value in (logits, exact):
+        assert ((sound.lower <= value) & (value <= sound.upper)).all()
+        assert (dtype == torch.float64 and value is exact) or not ((bare.lower <= value) & (value <= bare.upper)).all()
     assert float((sound.upper - sound.lower).max()) < 1e-2
+
+
+def test_quick_intervals_are_as_sound_and_nearly_as_high() -> None:
+    """Intervals in float32 stay below those in float64, by about the rounding that both account for."""
+    for name, model in NETWORKS.items():
+        bounded, x = Bounded(model.eval(), SHAPE), inputs(20)
+        label, ball = predict(model, x), Ball("linf", 0.02)
+        slow, quick = bounded.margins(x, label, ball, "ibp"), bounded.quick_margins(x, label, ball)
+        assert (quick <= slow).all(), name
+        assert float((slow - quick).max()) < 3e-3 * float(slow.abs().max()), name
+        assert torch.equal(bounded.proves(x, label, ball, "ibp"), (slow > 0).all(1)), name
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])

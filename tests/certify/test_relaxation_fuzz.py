@@ -164,6 +164,8 @@ def check(seed: int) -> int:
     for method in METHODS:
         found = bounded.margins(x, label, ball, method, steps=3)
         assert (found <= seen.gather(1, columns)).all(), (seed, method, norm)
+    if norm == "linf":
+        assert (bounded.quick_margins(x, label, ball) <= bounded.margins(x, label, ball, "ibp")).all(), seed
     proof = certify(model, x, RADII, norm, "crown")
     for row in torch.nonzero(proof.radius > 0)[:, 0].tolist():
         inside = Ball(norm, float(proof.radius[row]))

@@ -5,10 +5,14 @@ Forward is interval bound propagation (Gowal et al. 2018). Backward is CROWN
 through linear layers exactly and through others between two lines each.
 
 ``rounding`` makes both sound for the float32 network as it runs, not only for
-the real-valued one: arithmetic is float64, and every layer's float32 rounding,
-at most gamma_n (|W| |x| + |b|) in any order of summation, with gamma_n = nu / (1 - nu)
-and u = 2^-24, is added to its interval and taken off its lines. The factor
-1.001 covers the float64 rounding of the bounds, which is 2^-29 of it.
+the real-valued one: every layer's float32 rounding, at most
+gamma_n (|W| |x| + |b|) in any order of summation, with gamma_n = nu / (1 - nu)
+and u = 2^-24, is added to its interval and taken off its lines. If the bounds
+are computed in float64, the factor 1.001 covers their own rounding, which is
+2^-29 of it. Intervals may be computed in float32 as well: center and spread of
+a layer are then off by another gamma_n (|W| |x| + |b|), since the middle and
+the half-width of an interval add up to its size, and half a dozen roundings
+follow, so twice gamma_{n+8} is added.
 """
 
 from __future__ import annotations
@@ -56,10 +60,15 @@ class Bounds:
         return Bounds(torch.maximum(self.lower, lower), torch.minimum(self.upper, upper), self.error, self.ball)
 
 
-def gamma(terms: int) -> float:
-    """The relative error of a float32 sum of ``terms`` products, in any order; 0 where values are only moved."""
-    count = (terms + 2) * UNIT
-    return 1.001 * count / (1 - count) if terms else 0.0
+def gamma(terms: int, dtype: torch.dtype) -> float:
+    """The relative error of a float32 sum of ``terms`` products, in any order, and of bounding it in ``dtype``.
+
+    0 where values are only moved. 1.01 covers a size that was itself summed in float32.
+    """
+    if terms == 0:
+        return 0.0
+    count = (terms + (2 if dtype == torch.float64 else 8)) * UNIT
+    return (1.001 if dtype == torch.float64 else 2 * 1.01) * count / (1 - count)
 
 
 def of_input(region: Region) -> Bounds:
@@ -111,7 +120,8 @@ def _within_ball(
 def _widened(lower: Tensor, upper: Tensor, size: Tensor | None, terms: int) -> Bounds:
     if size is None:
         return Bounds(lower, upper)
-    error = gamma(terms) * size + torch.finfo(torch.float32).tiny * (terms + 2)  # results below tiny lose bits
+    tiny = torch.finfo(torch.float32).tiny * 2 * (terms + 2)  # results below it lose bits
+    error = gamma(terms, size.dtype) * size + tiny
     return Bounds(lower - error, upper + error, error)
 
 
@@ -142,10 +152,13 @@ def backward(
     ``deep`` goes on to the input; otherwise the first layers that are not
     linear end the way with their intervals, which is IBP with the last linear
     layers merged. ``slopes`` are lower lines of ReLUs by their value's number.
+    The rounding of these sums is accounted for in float64, and in float32 on a
+    way that is not deep if the bounds account for theirs.
     """
     pending = {number: A}
     total = size = A.new_zeros(A.shape[:2])
-    count, sized = 0, A.dtype == torch.float64  # the sums' own rounding is accounted for in float64 alone
+    single = A.dtype == torch.float32
+    count, sized = 0, not single or bounds[number].error is not None
     for place in sorted(network.layers, reverse=True):
         if place not in pending:
             continue
@@ -154,7 +167,9 @@ def backward(
         count += prod(A.shape[2:])
         if isinstance(layer, Affine | Sum):
             if here.error is not None:
-                total = total - _dot(A.abs(), here.error)
+                # In float32 the product A W is off by gamma_m |A| |W| as well, m the coefficients it sums.
+                more = prod(A.shape[2:]) / max(1, layer.linear.terms) if single and isinstance(layer, Affine) else 0.0
+                total = total - (1 + more) * _dot(A.abs(), here.error)
             if isinstance(layer, Affine) and layer.bias is not None:
                 shift = (A * layer.bias).flatten(2)
                 total = total + shift.sum(2)

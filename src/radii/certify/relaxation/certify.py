@@ -28,7 +28,7 @@ CHEAPER: dict[Method, tuple[Method, ...]] = {
 }
 ASSUMPTIONS = (
     "float32 network, each layer's sums in any order (no TF32, bfloat16, Winograd or FFT convolutions)",
-    "bounds in float64, inflated by every layer's float32 rounding",
+    "bounds inflated by every layer's float32 rounding and by their own",
 )
 
 
@@ -39,7 +39,9 @@ class Bounded:
         self.rounding = rounding
         self.dtype = torch.float64 if rounding else torch.float32
         with torch.no_grad():
-            self.network: Network = build(trace(model, input_shape), self.dtype)
+            traced = trace(model, input_shape)
+            self.network: Network = build(traced, self.dtype)
+            self._single: Network = build(traced, torch.float32) if rounding else self.network
         self._check(model)
 
     def _check(self, model: nn.Module) -> None:
@@ -56,11 +58,26 @@ class Bounded:
         """Lower bounds of logit_y - logit_c, y the prediction, over the ball around each input: [n, classes - 1]."""
         if self.network.input_shape != tuple(x.shape[1:]):
             raise InputError(f"Inputs must have shape {self.network.input_shape}, got {tuple(x.shape[1:])} instead.")
-        classes = self._classes(x)
-        specs = margin_specs(prediction, classes).to(self.dtype)
+        return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
+
+    def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
+        """The same by intervals in float32, for Linf balls: as sound, a little lower, a fraction of the time."""
+        return self._margins(self._single, torch.float32, x, prediction, ball, "ibp")
+
+    def _margins(
+        self,
+        network: Network,
+        dtype: torch.dtype,
+        x: Tensor,
+        prediction: Tensor,
+        ball: Ball,
+        method: Method,
+        steps: int = 20,
+    ) -> Tensor:
         with torch.no_grad():
-            region = region_of(x, ball, self.dtype)
-            return lower_margins(self.network, region, specs, method, rounding=self.rounding, steps=steps)
+            specs = margin_specs(prediction, self._classes(x)).to(dtype)
+            region = region_of(x, ball, dtype)
+            return lower_margins(network, region, specs, method, rounding=self.rounding, steps=steps)
 
     def _classes(self, x: Tensor) -> int:
         with torch.no_grad():
@@ -69,6 +86,9 @@ class Bounded:
     def proves(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method) -> Tensor:
         """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing."""
         proved = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        if self.rounding and ball.norm == "linf" and CHEAPER[method][0] == "ibp":
+            for rows in torch.arange(len(x)).split(256):
+                proved[rows] = (self.quick_margins(x[rows], prediction[rows], ball) > 0).all(1)
         for attempt in CHEAPER[method]:
             left = torch.nonzero(~proved)[:, 0]
             if len(left) == 0:
@@ -88,7 +108,7 @@ def region_of(x: Tensor, ball: Ball, dtype: torch.dtype) -> Region:
         raise InputError(f"Bounds exist for l2 and linf balls, got {ball.norm!r} instead.")
     center = x.to(dtype)
     radius = ball.radius * (1 + 4 * torch.finfo(dtype).eps)
-    slack = torch.finfo(dtype).eps * (center.abs() + radius)
+    slack = 2 * torch.finfo(dtype).eps * (center.abs() + radius)
     lower, upper = center - radius - slack, center + radius + slack
     if ball.box is not None:
         lower, upper = lower.clamp_min(ball.box[0]), upper.clamp_max(ball.box[1])
