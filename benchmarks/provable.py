@@ -47,22 +47,22 @@ class Subject:
     data: str
     recipe: str
     model: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     goals: tuple[float | None, float | None] = (None, None)  # proved robust error, clean error
 
     @property
     def command(self) -> str:
         """What trains it."""
         model = f" --model {self.model}" if self.model else ""
-        flat = {key: value for key, value in self.settings.items() if key != "model"}
-        flat |= {f"model.{key}": value for key, value in self.settings.get("model", {}).items()}
-        rest = "".join(f" {key}={value}" for key, value in flat.items())
+        rest = "".join(
+            f" {part}.{key}={value}" for part, given in self.settings.items() for key, value in given.items()
+        )
         return f"radii train {self.data} --recipe {self.recipe} --budget cpu{model}{rest}"
 
-    def step(self, store: Store) -> Train:
-        """The training as a step of the store."""
+    def step(self, store: Store, **more: Any) -> Train:
+        """The training as a step of the store, with ``more`` settings."""
         made = plan(self.recipe, "cpu", self.model)
-        settings = laid_over(made.settings, self.settings)
+        settings = laid_over(made.settings, self.settings | more)
         return train_step(data_spec(self.data, store), made.model, made.method, settings, made.preprocessing)
 
 
@@ -74,7 +74,7 @@ SUBJECTS = (
         "original MNIST, interval bounds",
         "mnist",
         "wong-kolter-bmnist",
-        settings={"epochs": 4, "model": {"start": "random"}},
+        settings={"model": {"start": "random"}, "method": {"ramp": 0.5}},
     ),
 )
 
@@ -133,9 +133,7 @@ def run(quick: bool) -> list[Figure]:
     """All subjects whose trainings exist; quick: one that is trained now."""
     store, figures = Store.default(), []
     for subject in SUBJECTS[1:2] if quick else SUBJECTS:
-        if quick:
-            subject = Subject(subject.name, subject.data, subject.recipe, settings={"epochs": 1})
-        step = subject.step(store)
+        step = subject.step(store, epochs=1) if quick else subject.step(store)
         if not quick and not store.is_done(step):
             print(f"not trained: {subject.command}", file=sys.stderr)
             continue
