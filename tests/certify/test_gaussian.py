@@ -85,9 +85,12 @@ def test_any_length_is_filled_from_the_same_stream(n: int) -> None:
     assert np.array_equal(filled(n), np.rint(filled(n)))
 
 
-def test_the_same_seed_gives_the_same_noise_and_every_fill_is_fresh() -> None:
-    noise = GridNoise(0.25)
+def test_the_same_seed_gives_the_same_noise_and_every_batch_is_fresh() -> None:
+    noise, x, rows = GridNoise(0.25), torch.zeros(3, 1, 8, 8), np.array([0, 2, 2, 1])
     one, two = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
-    first = noise.fill(torch.empty(10, 1, 8, 8), one)
-    assert torch.equal(first, noise.fill(torch.empty(10, 1, 8, 8), two))
-    assert not torch.equal(first, noise.fill(torch.empty(10, 1, 8, 8), one))
+    first = noise.copies(x, rows, torch.empty(10, 1, 8, 8), one)
+    assert first.shape == (4, 1, 8, 8)
+    assert torch.equal(first, noise.copies(x, rows, torch.empty(10, 1, 8, 8), two))
+    assert not torch.equal(first, noise.copies(x, rows, torch.empty(10, 1, 8, 8), one))
+    shifted = noise.copies(x + torch.arange(3).view(3, 1, 1, 1), rows, torch.empty(4, 1, 8, 8), two.manual_seed(5))
+    assert torch.equal(shifted - first, torch.tensor(rows).view(4, 1, 1, 1).expand(4, 1, 8, 8).float())

@@ -161,11 +161,10 @@ def test_estimate_is_called_one_and_is_clipped() -> None:
 def test_noise_and_inputs_are_on_the_grid_and_their_sum_is_exact() -> None:
     generator = torch.Generator().manual_seed(0)
     x, moved = to_grid(torch.rand(100, 784, generator=generator))
-    noise = GridNoise(SIGMA).fill(torch.empty(100, 784), generator)
-    assert torch.equal(noise, noise.round())
-    total = torch.add(x, noise, alpha=GRID)
-    assert torch.equal(total.double(), x.double() + noise.double() * GRID)
-    assert float(noise.std()) * GRID == pytest.approx(SIGMA, rel=0.01)
+    total = GridNoise(SIGMA).copies(x, np.arange(100), torch.empty(100, 784), generator)
+    noise = total.double() - x.double()
+    assert torch.equal(noise / GRID, (noise / GRID).round())
+    assert float(noise.std()) == pytest.approx(SIGMA, rel=0.01)
     assert float(moved.max()) <= np.sqrt(784) * GRID / 2
 
 

@@ -32,7 +32,7 @@ _FAST = {"contract", "reassoc", "nsz"}  # no promise here depends on the last bi
 @njit(cache=True, nogil=True)
 def philox(key: Any, counter: int, words: NDArray[np.uint32]) -> None:
     """Overwrite ``words`` [4, n] with Philox4x32-10 of the counters from ``counter`` on under ``key``, 64 bits each."""
-    a, b, c, d = words
+    a, b, c, d = words[0], words[1], words[2], words[3]
     for i in range(a.size):
         value = np.uint64(counter + i)
         a[i], b[i] = np.uint32(value), np.uint32(value >> _HALF_WORD)
@@ -111,3 +111,12 @@ def fill_rounded(out: NDArray[np.float32], key: Any, sigma: Any) -> None:
         rest = np.empty(NORMALS, np.float32)
         _block(key, whole * BLOCK, sigma, words, rest)
         out[whole * NORMALS :] = rest[: out.size - whole * NORMALS]
+
+
+@njit(cache=True, nogil=True)
+def add_rows(out: NDArray[np.float32], unit: Any, x: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
+    """out[i] <- x[rows[i]] + unit out[i] for ``out`` [m, d] and ``x`` [n, d]."""
+    for i in range(len(rows)):
+        line, start = out[i], x[rows[i]]
+        for j in range(line.size):
+            line[j] = start[j] + unit * line[j]

@@ -10,7 +10,7 @@ distance, at most sqrt(d) * 2^-17, which is taken off the radius.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,17 +43,20 @@ class GridNoise:
         if not GRID * 16 <= self.sigma <= LARGEST / 16:
             raise InputError(f"sigma must lie between {GRID * 16:g} and {LARGEST / 16:g}, got {self.sigma:g} instead.")
 
-    def fill(self, buffer: Tensor, generator: Generator) -> Tensor:
-        """Overwrite ``buffer``, contiguous float32, with fresh noise, in units of the grid: whole numbers.
+    def copies(self, x: Tensor, rows: NDArray[np.int64], buffer: Tensor, generator: Generator) -> Tensor:
+        """Noisy copies x[rows] + noise [m, …], written over the first m of ``buffer``; ``x`` is on the grid.
 
-        The noise is made on the CPU whatever the buffer's device, so its law is the same on all.
+        All on the CPU, so that the law of the noise is the same whatever device classifies. Each
+        batch is the stream of a fresh key.
         """
-        from radii.certify.gaussian import fill_rounded  # numba is slow to import
+        from radii.certify.gaussian import add_rows, fill_rounded  # numba is slow to import
 
-        drawn = buffer if buffer.device.type == "cpu" else torch.empty(buffer.shape)
+        noisy = buffer[: len(rows)]
+        flat = noisy.view(len(rows), -1).numpy()
         key = int(torch.randint(2**63 - 1, (), generator=generator))
-        fill_rounded(drawn.view(-1).numpy(), np.uint64(key), np.float32(self.sigma / GRID))
-        return buffer if drawn is buffer else buffer.copy_(drawn)
+        fill_rounded(flat.reshape(-1), np.uint64(key), np.float32(self.sigma / GRID))
+        add_rows(flat, np.float32(GRID), x.view(len(x), -1).numpy(), rows)  # exact: see LARGEST
+        return noisy
 
     def tails(self, dimensions: int) -> float:
         """Total variation between the Gaussian and the generator's draws: d * P(a pair is beyond 6.66), at most."""
@@ -77,7 +80,8 @@ class Voting:
     """
 
     model: nn.Module  # in eval mode
-    x: Tensor  # [n, …] on the grid
+    x: Tensor  # [n, …] on the grid, on the CPU
+    device: torch.device  # the model's
     noise: GridNoise
     generator: Generator
     counts: NDArray[np.int64]
@@ -89,37 +93,16 @@ class Voting:
         with torch.no_grad():
             classes = model(x[:1]).shape[1]
         counts = np.zeros((len(x), classes + 1), np.int64)
-        return cls(model, x, GridNoise(sigma), generator, counts, x.new_empty(batch, *x.shape[1:]))
+        own = x.cpu().contiguous()
+        return cls(model, own, x.device, GridNoise(sigma), generator, counts, own.new_empty(batch, *x.shape[1:]))
 
     @torch.no_grad()
     def draw(self, wanted: Sequence[tuple[int, int]]) -> None:
         """So many more votes on each row, as (row, samples); a batch may hold several rows, a row several batches."""
-        for part in _batches(wanted, len(self.buffer)):
-            noisy = self.noise.fill(self.buffer[: sum(samples for _, samples in part)], self.generator)
-            for (row, _), copies in zip(part, noisy.split([samples for _, samples in part]), strict=True):
-                torch.add(self.x[row], copies, alpha=GRID, out=copies)  # exact: see LARGEST
-            self._count(part, predicted_class(self.model(noisy)).cpu())
-
-    def _count(self, part: Sequence[tuple[int, int]], answers: Tensor) -> None:
-        columns = self.counts.shape[1]
-        votes = answers.numpy() % columns  # -1, no class, becomes the last column
-        start = 0
-        for row, samples in part:
-            self.counts[row] += np.bincount(votes[start : start + samples], minlength=columns)
-            start += samples
-
-
-def _batches(wanted: Sequence[tuple[int, int]], size: int) -> Iterator[list[tuple[int, int]]]:
-    """The same pairs cut so that each list holds ``size`` samples, the last one what is left."""
-    part: list[tuple[int, int]] = []
-    room = size
-    for row, samples in wanted:
-        while samples:
-            take = min(samples, room)
-            part.append((row, take))
-            samples, room = samples - take, room - take
-            if room == 0:
-                yield part
-                part, room = [], size
-    if part:
-        yield part
+        places, samples = np.array(wanted, np.int64).reshape(-1, 2).T
+        rows = np.repeat(places, samples)
+        for start in range(0, len(rows), len(self.buffer)):
+            part = rows[start : start + len(self.buffer)]
+            noisy = self.noise.copies(self.x, part, self.buffer, self.generator)
+            answers = predicted_class(self.model(noisy.to(self.device))).cpu().numpy()
+            np.add.at(self.counts, (part, answers), 1)  # -1, no class, is the last column

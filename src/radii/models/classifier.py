@@ -103,7 +103,8 @@ def predict(model: nn.Module, x: Tensor, batch_size: int = 512) -> Tensor:
 
 def predicted_class(logits: Tensor) -> Tensor:
     """argmax of logits, and -1 where any logit is NaN: unknown is never a class."""
-    return torch.where(logits.isnan().any(1), -1, logits.argmax(1))
+    largest, place = logits.max(1)  # NaN if any of them is
+    return place.masked_fill_(largest.isnan(), -1)
 
 
 def usable(device: str) -> torch.device:
