@@ -161,7 +161,7 @@ def test_estimate_is_called_one_and_is_clipped() -> None:
 def test_noise_and_inputs_are_on_the_grid_and_their_sum_is_exact() -> None:
     generator = torch.Generator().manual_seed(0)
     x, moved = to_grid(torch.rand(100, 784, generator=generator))
-    total = GridNoise(SIGMA).copies(x, np.arange(100), torch.empty(100, 784), generator)
+    total = Voting.of(nn.Identity(), x, SIGMA, seed=0).noisy(np.arange(100))
     noise = total.double() - x.double()
     assert torch.equal(noise / GRID, (noise / GRID).round())
     assert float(noise.std()) == pytest.approx(SIGMA, rel=0.01)
@@ -177,8 +177,7 @@ def test_plain_float_noise_would_round() -> None:
 
 
 def test_votes_are_counted_across_batches() -> None:
-    generator = torch.Generator().manual_seed(0)
-    votes = Voting.of(Slices(0.5), at(0.25, 5), SIGMA, generator, batch=16)
+    votes = Voting.of(Slices(0.5), at(0.25, 5), SIGMA, seed=0, batch=16)
     votes.draw([(0, 7), (3, 40), (4, 1)])
     votes.draw([(0, 3)])
     assert votes.counts.sum(1).tolist() == [10, 0, 0, 40, 1]

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from radii.errors import InputError
-from radii.models.classifier import predicted_class
 
 GRID = 2.0**-16
 LARGEST = 128.0  # |x + noise| below it: 7 bits before the point and 16 behind fit float32's 24
@@ -43,21 +42,6 @@ class GridNoise:
         if not GRID * 16 <= self.sigma <= LARGEST / 16:
             raise InputError(f"sigma must lie between {GRID * 16:g} and {LARGEST / 16:g}, got {self.sigma:g} instead.")
 
-    def copies(self, x: Tensor, rows: NDArray[np.int64], buffer: Tensor, generator: Generator) -> Tensor:
-        """Noisy copies x[rows] + noise [m, …], written over the first m of ``buffer``; ``x`` is on the grid.
-
-        All on the CPU, so that the law of the noise is the same whatever device classifies. Each
-        batch is the stream of a fresh key.
-        """
-        from radii.certify.gaussian import add_rows, fill_rounded  # numba is slow to import
-
-        noisy = buffer[: len(rows)]
-        flat = noisy.view(len(rows), -1).numpy()
-        key = int(torch.randint(2**63 - 1, (), generator=generator))
-        fill_rounded(flat.reshape(-1), np.uint64(key), np.float32(self.sigma / GRID))
-        add_rows(flat, np.float32(GRID), x.view(len(x), -1).numpy(), rows)  # exact: see LARGEST
-        return noisy
-
     def tails(self, dimensions: int) -> float:
         """Total variation between the Gaussian and the generator's draws: d * P(a pair is beyond 6.66), at most."""
         return dimensions * TAIL
@@ -76,33 +60,47 @@ def to_grid(x: Tensor) -> tuple[Tensor, Tensor]:
 class Voting:
     """Votes of a classifier on noisy copies of inputs, drawn in full batches across inputs.
 
-    ``counts`` [n, classes + 1] int64: column -1 holds answers that are no class (NaN logits).
+    Noise is made and added on the CPU, so that its law is the same whatever
+    device classifies: the stream of ``key`` from ``counter`` on. ``counts``
+    [n, classes + 1] int64: column -1 holds answers that are no class (NaN logits).
     """
 
     model: nn.Module  # in eval mode
     x: Tensor  # [n, …] on the grid, on the CPU
     device: torch.device  # the model's
     noise: GridNoise
-    generator: Generator
+    key: int
     counts: NDArray[np.int64]
     buffer: Tensor  # [batch, …]
+    counter: int = 0
 
     @classmethod
-    def of(cls, model: nn.Module, x: Tensor, sigma: float, generator: Generator, batch: int = BATCH) -> Voting:
+    def of(cls, model: nn.Module, x: Tensor, sigma: float, seed: int, batch: int = BATCH) -> Voting:
         """No votes yet; asks ``model`` once how many classes it has."""
         with torch.no_grad():
             classes = model(x[:1]).shape[1]
         counts = np.zeros((len(x), classes + 1), np.int64)
         own = x.cpu().contiguous()
-        return cls(model, own, x.device, GridNoise(sigma), generator, counts, own.new_empty(batch, *x.shape[1:]))
+        return cls(model, own, x.device, GridNoise(sigma), seed % 2**64, counts, own.new_empty(batch, *x.shape[1:]))
 
     @torch.no_grad()
     def draw(self, wanted: Sequence[tuple[int, int]]) -> None:
         """So many more votes on each row, as (row, samples); a batch may hold several rows, a row several batches."""
+        from radii.certify.noise_kernels import count_votes  # numba is slow to import
+
         places, samples = np.array(wanted, np.int64).reshape(-1, 2).T
         rows = np.repeat(places, samples)
         for start in range(0, len(rows), len(self.buffer)):
             part = rows[start : start + len(self.buffer)]
-            noisy = self.noise.copies(self.x, part, self.buffer, self.generator)
-            answers = predicted_class(self.model(noisy.to(self.device))).cpu().numpy()
-            np.add.at(self.counts, (part, answers), 1)  # -1, no class, is the last column
+            count_votes(self.counts, part, self.model(self.noisy(part).to(self.device)).cpu().numpy())
+
+    def noisy(self, rows: NDArray[np.int64]) -> Tensor:
+        """Fresh noisy copies of these inputs, [m, …], in the buffer."""
+        from radii.certify.noise_kernels import add_rows, counters_of, fill_rounded
+
+        copies = self.buffer[: len(rows)]
+        flat = copies.view(len(rows), -1).numpy()
+        fill_rounded(flat.reshape(-1), np.uint64(self.key), self.counter, np.float32(self.noise.sigma / GRID))
+        self.counter += counters_of(flat.size)
+        add_rows(flat, np.float32(GRID), self.x.view(len(self.x), -1).numpy(), rows)  # exact: see LARGEST
+        return copies

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from radii import progress
 from radii.certify.certificate import Certificate
@@ -190,8 +190,7 @@ def estimate(
 def _voting(model: nn.Module, x: Tensor, sigma: float, seed: int, box: Box | None, batch: int) -> tuple[Voting, Tensor]:
     check_inputs(x, box)
     near, moved = to_grid(x)
-    generator = Generator().manual_seed(stream_seed(seed, "smoothing"))
-    return Voting.of(model, near, sigma, generator, batch), moved.cpu()
+    return Voting.of(model, near, sigma, stream_seed(seed, "smoothing"), batch), moved.cpu()
 
 
 def _draw_all(votes: Voting, samples: int, what: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from radii.cli import terminal
 from radii.errors import ContradictionError, InputError
+from radii.memory import keep_freed
 
 app = typer.Typer(
     name="radii",
@@ -21,7 +22,7 @@ app = typer.Typer(
 
 @app.callback()
 def _main() -> None:
-    """Keeps `radii COMMAND` a group even while there is a single command."""
+    keep_freed()
 
 
 INTERRUPTED = 130

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from radii.errors import InputError
+from radii.memory import keep_freed
 from radii.study.executors import elsewhere, memory, parcels
 from radii.study.executors.schedule import Failures, Watcher, drain, unfinished
 from radii.study.step import Step
@@ -98,6 +99,7 @@ class _Tasks:
 
 def _perform(step: elsewhere.Json, device: str, runs: list[str], data: list[str], *sent: bytes) -> tuple[str, bytes]:
     """The task: parcels arrive in the order of their names, runs first."""
+    keep_freed()
     arrived = dict(zip([*runs, *data], sent, strict=True))
     return elsewhere.perform(
         step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data}, device

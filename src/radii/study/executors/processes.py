@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from radii import progress
+from radii.memory import keep_freed
 from radii.study.executors import memory
 from radii.study.executors.relay import Relay, RemoteDisplay
 from radii.study.executors.schedule import Failures, Watcher, drain, raise_failures, unfinished
@@ -131,6 +132,7 @@ def _start(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
+    keep_freed()
     progress.install(RemoteDisplay(pipe))
 
 

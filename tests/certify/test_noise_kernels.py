@@ -9,16 +9,27 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.stats import chi2, kstest, norm
+from torch import nn
 
-from radii.certify.gaussian import BLOCK, NORMALS, REACH, box_muller, fill_rounded, philox
-from radii.certify.noise import TAIL, GridNoise
+from radii.certify.noise import TAIL, GridNoise, Voting
+from radii.certify.noise_kernels import (
+    BLOCK,
+    NORMALS,
+    REACH,
+    box_muller,
+    count_votes,
+    counters_of,
+    fill_rounded,
+    philox,
+)
+from radii.models.classifier import predicted_class
 
 SIGMA = np.float32(2**14)
 
 
-def filled(n: int, key: int = 1, sigma: float = SIGMA) -> NDArray[np.float32]:
+def filled(n: int, key: int = 1, counter: int = 0) -> NDArray[np.float32]:
     out = np.full(n, np.nan, np.float32)
-    fill_rounded(out, np.uint64(key), np.float32(sigma))
+    fill_rounded(out, np.uint64(key), counter, SIGMA)
     return out
 
 
@@ -82,15 +93,27 @@ def test_the_longest_and_the_shortest_draw() -> None:
 def test_any_length_is_filled_from_the_same_stream(n: int) -> None:
     assert np.array_equal(filled(n), filled(6 * NORMALS)[:n])
     assert np.isfinite(filled(n)).all()
+    assert np.array_equal(filled(300, counter=counters_of(n)), filled(NORMALS * 7)[-(-n // NORMALS) * NORMALS :][:300])
     assert np.array_equal(filled(n), np.rint(filled(n)))
 
 
-def test_the_same_seed_gives_the_same_noise_and_every_batch_is_fresh() -> None:
-    noise, x, rows = GridNoise(0.25), torch.zeros(3, 1, 8, 8), np.array([0, 2, 2, 1])
-    one, two = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
-    first = noise.copies(x, rows, torch.empty(10, 1, 8, 8), one)
+def test_the_same_seed_gives_the_same_copies_and_every_batch_is_fresh() -> None:
+    x, rows = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 1, 8, 8), np.array([0, 2, 2, 1])
+    one, two = (Voting.of(nn.Flatten(), x, 0.25, seed=5, batch=10) for _ in range(2))
+    first = one.noisy(rows).clone()
     assert first.shape == (4, 1, 8, 8)
-    assert torch.equal(first, noise.copies(x, rows, torch.empty(10, 1, 8, 8), two))
-    assert not torch.equal(first, noise.copies(x, rows, torch.empty(10, 1, 8, 8), one))
-    shifted = noise.copies(x + torch.arange(3).view(3, 1, 1, 1), rows, torch.empty(4, 1, 8, 8), two.manual_seed(5))
-    assert torch.equal(shifted - first, torch.tensor(rows).view(4, 1, 1, 1).expand(4, 1, 8, 8).float())
+    assert torch.equal(first, two.noisy(rows))
+    assert not torch.equal(first, one.noisy(rows))
+    other = Voting.of(nn.Flatten(), 0 * x, 0.25, seed=5, batch=10).noisy(rows)
+    assert torch.equal(first - other, torch.tensor(rows).view(4, 1, 1, 1).expand(4, 1, 8, 8).float())
+
+
+def test_votes_are_those_of_the_predicted_class() -> None:
+    logits = torch.randn(500, 4, generator=torch.Generator().manual_seed(0)).round()  # with ties
+    logits[3, 1] = logits[7, 0] = math.nan
+    logits[9], logits[11, 2], logits[13] = math.nan, math.inf, -math.inf
+    rows = np.arange(500) % 7
+    counts, expected = np.zeros((7, 5), np.int64), np.zeros((7, 5), np.int64)
+    count_votes(counts, rows, logits.numpy())
+    np.add.at(expected, (rows, predicted_class(logits).numpy()), 1)
+    assert np.array_equal(counts, expected)
