@@ -105,6 +105,7 @@ def test_pgd_beside_art(digits_net: nn.Module, points: Digits) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.timeout(1200)
 def test_the_standard_suite_beside_torchattacks_autoattack(digits_net: nn.Module, points: Digits) -> None:
     torchattacks = pytest.importorskip("torchattacks")
     x, y = points
