@@ -25,7 +25,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m 'not heavy' -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not heavy' -n auto --dist loadfile  # a core for every worker
 
 test-all: lint
 	$(BIN)/pytest --cov=radii --cov-report=term:skip-covered

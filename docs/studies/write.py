@@ -15,7 +15,7 @@ from radii.study.evidence import Evidence
 from radii.study.store import Store
 
 HERE = Path(__file__).parent
-PAGES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces")
+PAGES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces", "provable")
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
 

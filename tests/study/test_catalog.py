@@ -95,6 +95,16 @@ def test_separation_counts_epsilons() -> None:
     assert row["ratio"] == pytest.approx(4.0)
 
 
+def test_what_is_proved_is_right_and_unbroken(tmp_path: Path) -> None:
+    """Proved among unbroken among right; behind a threshold, on binary images, every right answer is proved."""
+    store = Store(tmp_path)
+    steps = {(c.place["variant"], c.place["network"]): c.step for c in study("provable").cells("smoke")}
+    for place, step in steps.items():
+        found = {name: share["value"] for name, share in store.ensure(step).result.items()}
+        assert 0 <= found["proved"] <= found["unbroken"] <= found["clean"] <= 1
+        assert place[1] != "behind a threshold" or found["proved"] == found["clean"] > 0
+
+
 def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
     """The step's accuracies are those of the certificates, counted again."""
     import torch

@@ -20,7 +20,7 @@ from typing import Any
 from radii.errors import InputError
 from radii.study.inputs import Component, DataSpec
 from radii.study.step import Step
-from radii.study.steps import Audit, Certify, Evaluate, Train, from_json
+from radii.study.steps import Audit, Certify, Evaluate, Prove, Train, from_json
 from radii.study.store import Run, Store
 
 
@@ -49,6 +49,9 @@ def effort(step: Step) -> Effort:
         case Certify():
             bounded = (_whole(step.model.model),)
             return Effort(_likes("certify", (*bounded, _base(step.data)), bounded), float(step.points))
+        case Prove():
+            proof = (_whole(step.model.model), step.method)
+            return Effort(_likes("prove", (*proof, _base(step.data)), proof), float(step.points))
         case Audit():
             return Effort(_likes("audit", (step.data.source, step.norm)), 1.0)
         case _:

@@ -1,4 +1,4 @@
-"""The steps there are: train a classifier, audit data, evaluate by attack, certify on both splits."""
+"""The steps there are: train a classifier, audit data, evaluate by attack, certify on both splits, prove by bounds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pydantic import Field, ValidationError, model_validator
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from radii.attacks.pgd import PGD
 from radii.certify import margin
 from radii.certify.certificate import Certificate
+from radii.certify.relaxation.certify import Bounded
+from radii.certify.relaxation.lower_margins import Method
 from radii.data.dataset import Data, balanced_order
 from radii.errors import InputError, unknown_name
 from radii.geometry.audit import audit
@@ -20,7 +23,7 @@ from radii.metrics.accuracy import accuracy
 from radii.metrics.evaluation import evaluate, joined
 from radii.models.bounds import lipschitz_bound
 from radii.models.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
-from radii.models.classifier import usable
+from radii.models.classifier import predict, usable
 from radii.spec import explain
 from radii.study.inputs import Component, DataSpec
 from radii.study.laboratory import LABORATORY
@@ -212,6 +215,35 @@ class Certify(Step):
         return found
 
 
+class Prove(Step):
+    """Any bounded classifier on test points: what bounds prove in a ball, and what PGD-40 leaves of the rest."""
+
+    kind: ClassVar[str] = "prove"
+
+    model: Train
+    data: DataSpec
+    ball: Ball
+    method: Method = Field("crown-ibp", description="the last of the methods tried, cheapest first")
+    points: int = Field(10_000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
+    seed: int = 0
+
+    def perform(self, work: Workspace) -> dict[str, Any]:
+        """Prove right answers, then attack those that are not proved."""
+        data = self.data.load()
+        model, _ = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        x, y = data.test.tensors(np.sort(balanced_order(data.test.y, self.seed)[: self.points]))
+        right = predict(model, x) == y
+        rows, proved = torch.nonzero(right)[:, 0], torch.zeros_like(right)
+        proved[rows] = Bounded(model, data.shape).proves(x[rows], y[rows], self.ball, self.method)
+        left = torch.nonzero(right & ~proved)[:, 0]
+        unbroken = proved.clone()
+        if len(left):
+            generator = torch.Generator().manual_seed(self.seed)
+            unbroken[left] = ~PGD(40, 0.1)(model, x[left], y[left], self.ball, generator).broken
+        shares = {"clean": right, "proved": proved, "unbroken": unbroken}
+        return {name: accuracy(share.numpy()).summary() for name, share in shares.items()}
+
+
 def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
     """The margin certificate where the network has a proved Lipschitz bound; else None and why."""
     try:
@@ -220,7 +252,7 @@ def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | No
         return None, str(refusal)
 
 
-_KINDS: tuple[type[Step], ...] = (Train, Audit, Evaluate, Certify, *LABORATORY)
+_KINDS: tuple[type[Step], ...] = (Train, Audit, Evaluate, Certify, Prove, *LABORATORY)
 STEPS: dict[str, type[Step]] = {step.kind: step for step in _KINDS}
 
 

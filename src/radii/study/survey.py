@@ -9,7 +9,7 @@ from radii.errors import InputError
 from radii.study.inputs import DataSpec
 from radii.study.rates import Rates
 from radii.study.step import Step, plan
-from radii.study.steps import Audit, Certify, Evaluate, Train
+from radii.study.steps import Audit, Certify, Evaluate, Prove, Train
 from radii.study.store import Run, Store
 from radii.study.study import Budget, Study
 
@@ -111,6 +111,8 @@ def describe(step: Step) -> str:
             return f"evaluate at {step.ball}: {_trained(step.model)}"
         case Certify():
             return f"certify: {_trained(step.model)}"
+        case Prove():
+            return f"prove at {step.ball}: {_trained(step.model)}"
         case Audit():
             return f"audit {step.data.source} in {step.norm}"
         case _:

@@ -7,7 +7,7 @@ from importlib import import_module
 from radii.errors import unknown_name
 from radii.study.study import Study
 
-NAMES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces", "theory", "geometry", "formulas")
+NAMES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces", "provable", "theory", "geometry", "formulas")
 
 
 def study(name: str) -> Study:
