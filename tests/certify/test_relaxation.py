@@ -12,6 +12,7 @@ from radii.attacks.pgd import PGD
 from radii.certify.relaxation import METHODS, certify, margins
 from radii.certify.relaxation.bounds import Region, forward
 from radii.certify.relaxation.certify import Bounded
+from radii.certify.relaxation.layers import MaxPool
 from radii.certify.relaxation.network import build
 from radii.certify.relaxation.tracing import trace
 from radii.errors import InputError
@@ -229,6 +230,41 @@ def test_bisection_finds_the_largest_proved_radius() -> None:
         for method in ("ibp", "crown-ibp"):
             proved[(bounded.margins(x, label, Ball("linf", radius), method) > 0).all(1)] = radius
     assert torch.equal(found, proved)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        nn.MaxPool2d(2, stride=1),
+        nn.MaxPool2d(3, stride=2, padding=1, ceil_mode=True),
+        nn.MaxPool2d((2, 3), stride=(1, 2), dilation=(2, 1), padding=(1, 0)),
+        nn.MaxPool2d(2, stride=3, ceil_mode=True),
+    ],
+)
+def test_windows_of_a_pool(pool: nn.MaxPool2d) -> None:
+    """The largest of a window's members is what the pool gives; lines hold at every point, overlapping or not."""
+    network = build(trace(nn.Sequential(pool, nn.Flatten()), (2, 7, 8)), torch.float64)
+    layer = next(iter(network.layers.values()))
+    assert isinstance(layer, MaxPool)
+    x = torch.randn(3, 2, 7, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    members = layer.members(7, 8)
+    taken = x.flatten(2)[:, :, members.clamp_min(0)].masked_fill(members < 0, -torch.inf).amax(3)
+    assert torch.equal(taken.view_as(pool(x)), pool(x))
+    width = torch.rand(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(1))
+    A = torch.randn(3, 5, *pool(x).shape[1:], dtype=x.dtype, generator=torch.Generator().manual_seed(2))
+    back, constant = layer.lines(A, x - width, x + width)
+    assert back is not None
+    for seed in range(200):
+        share = torch.rand(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(seed))
+        point = x + width * (2 * share - 1).sign() * share.sqrt()
+        value, line = (A * pool(point)[:, None]).flatten(2).sum(2), (back * point[:, None]).flatten(2).sum(2)
+        assert (line + constant <= value + 1e-12).all()
+
+
+def test_a_pool_with_an_empty_window_is_refused() -> None:
+    model = nn.Sequential(nn.MaxPool2d(2, stride=1, dilation=2, padding=1), nn.Flatten(), nn.Linear(2, 3))
+    with pytest.raises(InputError, match=r"0 \(MaxPool2d\).*windows without a single pixel"):
+        Bounded(model, (1, 1, 2))
 
 
 def test_a_threshold_is_proved_to_half_its_step() -> None:

@@ -21,10 +21,12 @@ pytest.importorskip("ray")
 SCRIPT = textwrap.dedent(
     """
     import atexit, signal, sys, time
+    from contextlib import contextmanager
     from pathlib import Path
 
     from ray.cluster_utils import Cluster
 
+    from radii import progress
     from radii.study.executors import Here, Watcher
     from radii.study.executors.cluster import Cluster as RayExecutor
     from radii.study.executors.pools import pool
@@ -68,11 +70,26 @@ SCRIPT = textwrap.dedent(
                 print("the worker node was killed", flush=True)
 
 
+    class Seen:
+        opened, advanced = [], 0.0
+
+        @contextmanager
+        def task(self, what, total, unit):
+            self.opened.append(what)
+            yield self
+
+        def advance(self, amount=1, note=""):
+            self.advanced += amount
+
+
     far = Store(folder / "far")
-    killer = Killer()
-    failures = RayExecutor(cluster.address).run(steps, far, killer)
+    killer, seen = Killer(), Seen()
+    with progress.display(seen):
+        failures = RayExecutor(cluster.address).run(steps, far, killer)
     assert not failures, failures
     assert killer.ended_before == 4
+    print("bars:", sorted(set(seen.opened)), seen.advanced, flush=True)
+    assert seen.opened and seen.advanced > 0, seen.opened
     with pool("ray", None, cluster.address) as workers:
         assert list(workers.map(duration, [12.0, 200.0])) == ["12 s", "3 min"]
     near = Store(folder / "near")

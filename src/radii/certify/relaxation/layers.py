@@ -122,13 +122,30 @@ class MaxPool:
         """Monotone: the ends' values."""
         return self._pool(lower)[0], self._pool(upper)[0]
 
+    def members(self, height: int, width: int) -> Tensor:
+        """The places that each window takes the largest of, -1 outside the image: [windows, kernel]."""
+        places = torch.arange(1.0, height * width + 1).view(1, 1, height, width)
+        windows = self._pool(places)[0].shape[2:]
+        reach = [
+            (count - 1) * stride + dilation * (kernel - 1) + 1
+            for count, stride, dilation, kernel in zip(windows, self.stride, self.dilation, self.kernel, strict=True)
+        ]
+        (top, left), (down, right) = (
+            self.padding,
+            (max(0, end - size - pad) for end, size, pad in zip(reach, (height, width), self.padding, strict=True)),
+        )
+        padded = F.pad(places, (left, right, top, down))[:, :, : reach[0], : reach[1]]
+        return F.unfold(padded, self.kernel, self.dilation, 0, self.stride)[0].T.long() - 1
+
     def lines(self, A: Tensor, lower: Tensor, upper: Tensor) -> Lines:
         """Below: the member with the largest lower bound. Above: it too if no other reaches it, else a constant."""
         _, place = self._pool(lower)
-        highest, at = self._pool(upper)
+        highest = self._pool(upper)[0]
         floor = lower.flatten(2).gather(2, place.flatten(2)).view_as(highest)
-        others = upper.flatten(2).scatter(2, place.flatten(2), -torch.inf).view_as(upper)
-        decided = (at == place) & (self._pool(others)[0] <= floor)
+        members = self.members(*lower.shape[2:]).to(place.device)
+        rival = (members >= 0) & (members != place.flatten(2)[..., None])  # [n, channels, windows, kernel]
+        reached = upper.flatten(2)[:, :, members.clamp_min(0)].masked_fill(~rival, -torch.inf).amax(3)
+        decided = reached.view_as(highest) <= floor
         positive, negative = A.clamp_min(0), A.clamp_max(0)
         taken = positive + negative * decided[:, None]
         back = A.new_zeros(*A.shape[:3], lower[0, 0].numel())

@@ -245,7 +245,10 @@ def _max_pool(record: Record, given: _Given) -> Layer | None:
         return None
     kernel = _pair(given[1])
     stride, padding, dilation = _pair(given[2] or kernel), _pair(given[3] or (0,)), _pair(given[4] or (1,))
-    return MaxPool(record.layer, (given[0].number,), kernel, stride, padding, dilation, bool(given[5]))
+    layer = MaxPool(record.layer, (given[0].number,), kernel, stride, padding, dilation, bool(given[5]))
+    if bool((layer.members(*given.shape(0)[1:]) < 0).all(1).any()):
+        raise _refusal(record, "has windows without a single pixel, whose largest is minus infinity")
+    return layer
 
 
 def _pair(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Steps on a Ray cluster: a task takes a step as JSON and answers with a run; nothing else of Ray is used.
+"""Steps on a Ray cluster: a task takes a step as JSON and answers with a run; its progress goes through a queue.
 
 The cluster is one that runs already, or one of this machine's own for the time
 of the study. Token authentication is always on and the dashboard off: whoever
@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from radii import progress
 from radii.errors import InputError
 from radii.memory import keep_freed
 from radii.study.executors import elsewhere, memory, parcels
+from radii.study.executors.relay import Relay, RemoteDisplay
 from radii.study.executors.schedule import Failures, Watcher, drain, unfinished
 from radii.study.step import Step
 from radii.study.store import Store
@@ -44,8 +47,8 @@ class Cluster:
         todo = unfinished(steps, store)
         if not todo:
             return {}
-        with joined(self.address, self.width()) as ray:
-            tasks = _Tasks(ray, store, self.workers)
+        with joined(self.address, self.width()) as ray, _shown(ray) as letters:
+            tasks = _Tasks(ray, store, self.workers, letters)
             try:
                 return drain(todo, store, tasks, _Ends(watcher))
             finally:
@@ -55,8 +58,8 @@ class Cluster:
 class _Tasks:
     """Tasks of a cluster; satisfies :class:`radii.study.executors.schedule.Workers`."""
 
-    def __init__(self, ray: ModuleType, store: Store, most: int | None) -> None:
-        self._ray, self._store, self._most = ray, store, most
+    def __init__(self, ray: ModuleType, store: Store, most: int | None, letters: _Letters | None) -> None:
+        self._ray, self._store, self._most, self._letters = ray, store, most, letters
         self._sent: dict[str, Any] = {}  # parcels in the cluster's object store, by run id or path
         self._refs: dict[Future[Any], Any] = {}
         self._perform = ray.remote(max_retries=RETRIES)(_perform)
@@ -74,7 +77,8 @@ class _Tasks:
         device = self._store.device
         graphics = 1 if device.startswith("cuda") else 0
         task = self._perform.options(num_cpus=1, num_gpus=graphics, memory=self._memory(step), name=step.run_id)
-        ref = task.remote(step.to_json(), device, list(runs), list(data), *(self._sent[key] for key in named))
+        sent = (self._sent[key] for key in named)
+        ref = task.remote(step.to_json(), device, self._letters, list(runs), list(data), *sent)
         future: Future[Any] = ref.future()
         self._refs[future] = ref
         return future
@@ -97,13 +101,58 @@ class _Tasks:
         return int(min(memory.needed(step), max(sizes, default=0.0)))
 
 
-def _perform(step: elsewhere.Json, device: str, runs: list[str], data: list[str], *sent: bytes) -> tuple[str, bytes]:
+def _perform(
+    step: elsewhere.Json, device: str, letters: _Letters | None, runs: list[str], data: list[str], *sent: bytes
+) -> tuple[str, bytes]:
     """The task: parcels arrive in the order of their names, runs first."""
     keep_freed()
     arrived = dict(zip([*runs, *data], sent, strict=True))
-    return elsewhere.perform(
-        step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data}, device
-    )
+    with ExitStack() as shown:
+        if letters is not None:
+            shown.enter_context(progress.display(RemoteDisplay(letters, secrets.token_hex(4))))
+        return elsewhere.perform(
+            step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data}, device
+        )
+
+
+class _Letters:
+    """Progress of tasks on its way to the driver: an actor's queue as a :class:`radii.study.executors.relay.Pipe`."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue, self._held = queue, list[Any]()
+
+    def send(self, message: Any, /) -> None:
+        self._queue.actor.put_nowait.remote(message)  # no answer is waited for: a letter may be lost
+
+    def poll(self, timeout: float = 0.0, /) -> bool:
+        try:
+            if not self._held:
+                self._held.append(self._queue.get(timeout=max(timeout, 0.01)))
+        except Exception:  # Empty, or the machine that kept the queue has died: the work goes on without bars
+            time.sleep(timeout)
+        return bool(self._held)
+
+    def recv(self) -> Any:
+        return self._held.pop()
+
+
+@contextmanager
+def _shown(ray: ModuleType) -> Iterator[_Letters | None]:
+    """A queue on this machine, and its letters on the display, if there is one."""
+    if progress.current() is None:
+        yield None
+        return
+    from ray.util.queue import Queue
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+    relay = Relay(_Letters(queue))
+    try:
+        yield _Letters(queue)
+    finally:
+        relay.close()
+        queue.shutdown(force=True)
 
 
 class _Ends(Watcher):

@@ -1,7 +1,7 @@
-"""Progress of worker processes on the parent's display: one pipe for each worker.
+"""Progress of workers on the parent's display, through a pipe.
 
-A pipe of its own, because a worker killed in the middle of a message must not
-hold up the others.
+Worker processes have a pipe each, because one killed in the middle of a message
+must not hold up the others; machines of a cluster share a letterbox.
 """
 
 from __future__ import annotations
@@ -11,10 +11,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 from radii import progress
+
+
+class Pipe(Protocol):
+    """What is used of a :class:`multiprocessing.connection.Connection`; an OSError says that the other end is gone."""
+
+    def send(self, message: Any, /) -> None:
+        """Give a message to the other end."""
+
+    def poll(self, timeout: float = 0.0, /) -> bool:
+        """Whether a message is there, waiting for it at most so many seconds."""
+
+    def recv(self) -> Any:
+        """The next message."""
 
 
 class RemoteTask:
@@ -36,8 +48,9 @@ class RemoteTask:
 class RemoteDisplay:
     """Sends what happens in a worker to the parent; satisfies :class:`radii.progress.Display`."""
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe, self._opened, self._lock = pipe, 0, threading.Lock()
+    def __init__(self, pipe: Pipe, name: str = "") -> None:
+        self._pipe, self._name = pipe, name or str(os.getpid())
+        self._opened, self._lock = 0, threading.Lock()
 
     def tell(self, *message: object) -> None:
         """Send a message; a parent that is gone does not matter to the work."""
@@ -51,7 +64,7 @@ class RemoteDisplay:
     def task(self, what: str, total: float | None, unit: str) -> Iterator[RemoteTask]:
         """As :class:`radii.progress.Display` says."""
         self._opened += 1
-        key = f"{os.getpid()}/{self._opened}"
+        key = f"{self._name}/{self._opened}"
         self.tell("open", key, what, total, unit)
         try:
             yield RemoteTask(self, key)
@@ -60,9 +73,9 @@ class RemoteDisplay:
 
 
 class Relay:
-    """Shows what arrives through one worker's pipe, until it is closed."""
+    """Shows what arrives through a pipe, until it is closed."""
 
-    def __init__(self, pipe: Connection) -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self._pipe, self._shown_by, self._ended = pipe, progress.current(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
