@@ -10,6 +10,7 @@ from radii.errors import InputError
 from radii.study import files
 from radii.study.grid import analyze
 from radii.study.steps import Certify, Evaluate, Train
+from radii.study.store import Store
 from radii.study.study import Measured
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "widths.toml"
@@ -81,6 +82,32 @@ def test_a_grid_has_every_combination(tmp_path: Path) -> None:
     assert step.data.source == "digits+subset:300"
     assert cells[0].step.model.recipe.optimizer.lr != 0.5  # type: ignore[attr-defined]
     assert study.cells("paper") == cells
+
+
+def test_a_grid_can_be_proved(tmp_path: Path) -> None:
+    text = """
+    name = "proved"
+    data = ["digits+binarize"]
+    [settings]
+    steps = 2
+    [[model]]
+    name = "wong-kolter"
+    widen = 0.25
+    [[method]]
+    name = "interval-bounds"
+    radius = 0.1
+    [measure.prove]
+    threat = "linf:0.1"
+    method = "ibp"
+    points = 20
+    """
+    study, store = files.load(written(tmp_path, text)), Store(tmp_path / "runs")
+    (cell,) = study.cells("cpu")
+    found = Measured(cell.place, store.ensure(cell.step).result)
+    (row,) = study.analyze([found]).rows
+    assert 0 <= row["proved"] <= row["unbroken"] <= row["clean"] <= 1
+    with pytest.raises(InputError, match=r"measure\.prove\.threat: bounds exist for l2 and linf balls"):
+        files.load(written(tmp_path, text.replace("linf:0.1", "l1:0.1")))
 
 
 def test_a_budget_lies_over_the_rest(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from radii.errors import InputError, unknown_name
 from radii.models import MODELS
 from radii.registry import Registry
 from radii.study import catalog
-from radii.study.grid import Axes, CertifyMeasure, EvaluateMeasure, Grid, Measure, Part, analyze, source
+from radii.study.grid import Axes, CertifyMeasure, EvaluateMeasure, Grid, Measure, Part, ProveMeasure, analyze, source
 from radii.study.study import BUDGETS, Study
 from radii.threat import Ball
 from radii.training.loop import Recipe
@@ -57,6 +57,7 @@ FIELDS = {
     ("measure",): set(Measure.model_fields),
     ("measure", "evaluate"): set(EvaluateMeasure.model_fields),
     ("measure", "certify"): set(CertifyMeasure.model_fields),
+    ("measure", "prove"): set(ProveMeasure.model_fields),
 }
 OWN = ("name", "label", "settings", "measure")  # keys of [[model]] and [[method]] that are not arguments
 
@@ -205,13 +206,17 @@ def _check_data(axes: Axes, faults: _Faults, at: str) -> None:
 
 
 def _check_measure(measure: Measure, faults: _Faults, at: str) -> None:
-    if measure.evaluate is None:
-        return
-    try:
-        Ball.parse(measure.evaluate.threat)
-    except InputError as error:
-        faults.add(f"{at}measure.evaluate.threat", str(error))
-    if measure.evaluate.suite not in SUITES:
+    for name, wanted in (("evaluate", measure.evaluate), ("prove", measure.prove)):
+        if wanted is None:
+            continue
+        try:
+            ball = Ball.parse(wanted.threat)
+        except InputError as error:
+            faults.add(f"{at}measure.{name}.threat", str(error))
+            continue
+        if name == "prove" and ball.norm not in ("l2", "linf"):
+            faults.add(f"{at}measure.prove.threat", f"bounds exist for l2 and linf balls, got {ball} instead.")
+    if measure.evaluate is not None and measure.evaluate.suite not in SUITES:
         faults.add(f"{at}measure.evaluate.suite", str(unknown_name("suite", measure.evaluate.suite, SUITES)))
 
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from pydantic import Field
 
+from radii.certify.relaxation.lower_margins import Method
 from radii.spec import Spec
 from radii.study.inputs import DataSpec
 from radii.study.planning import train_step
 from radii.study.step import Step
-from radii.study.steps import Certify, Evaluate, Train
+from radii.study.steps import Certify, Evaluate, Prove, Train
 from radii.study.study import Cell, Column, Drawing, Findings, Measured, Row, mean
 from radii.threat import Ball
 from radii.training.preprocessing import Preprocessing
@@ -50,11 +51,20 @@ class CertifyMeasure(Spec):
     points: int = Field(2000, ge=1)
 
 
+class ProveMeasure(Spec):
+    """``[measure.prove]``: what bounds prove in a ball, and what PGD-40 leaves of the rest."""
+
+    threat: str
+    method: Method = "crown-ibp"
+    points: int = Field(1000, ge=1)
+
+
 class Measure(Spec):
     """``[measure]``: what is measured of every trained network; nothing but its accuracy if empty."""
 
     evaluate: EvaluateMeasure | None = None
     certify: CertifyMeasure | None = None
+    prove: ProveMeasure | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,11 @@ class Grid:
             )
         if measure.certify is not None:
             steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
+        if (proof := measure.prove) is not None:
+            ball = Ball.parse(proof.threat)
+            steps["prove"] = Prove(
+                model=training, data=training.data, ball=ball, method=proof.method, points=proof.points
+            )
         steps = {name: step for name, step in steps.items() if not model.measure or name in model.measure}
         return steps or {"train": training}
 
@@ -182,6 +197,8 @@ def figures(cell: Measured) -> dict[str, float]:
                 "clean": result["test"]["clean"]["value"],
                 **{f"certified at {radius:.4g}": found["value"] for radius, found in proved},
             }
+        case "prove":
+            return {name: result[name]["value"] for name in ("clean", "proved", "unbroken")}
         case _:
             return {"clean": result["test_accuracy"], "clean, train": result["train_accuracy"]}
 
