@@ -146,7 +146,7 @@ def narrow(quick: bool) -> list[harness.Figure]:
     """16 channels, the MLP of width 1024, inference."""
     return [
         *convnets(16, 2 if quick else 7),
-        mlp(1024, 256, 3.0, 5 if quick else 31),
+        mlp(1024, 256, 3.0, 15 if quick else 31),
         inference(16, 5 if quick else 15),
     ]
 
