@@ -183,6 +183,16 @@ def test_votes_are_counted_across_batches() -> None:
     assert votes.counts.sum(1).tolist() == [10, 0, 0, 40, 1]
 
 
+def test_logits_of_any_type_can_vote() -> None:
+    class Half(nn.Module):
+        def forward(self, x):
+            return torch.stack((x[:, 0], 1 - x[:, 0]), 1).bfloat16()
+
+    votes = Voting.of(Half(), at(0.9, 2), SIGMA, seed=0)
+    votes.draw([(0, 100), (1, 100)])
+    assert votes.counts.sum(1).tolist() == [100, 100]
+
+
 def test_ladder_refuses_what_cannot_be_certified() -> None:
     with pytest.raises(InputError, match=r"needs 1,276,\d+ samples even if none"):
         Ladder.of(0.25, [1.1], 1, 10, 0.001, 10_000)

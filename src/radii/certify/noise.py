@@ -92,7 +92,8 @@ class Voting:
         rows = np.repeat(places, samples)
         for start in range(0, len(rows), len(self.buffer)):
             part = rows[start : start + len(self.buffer)]
-            count_votes(self.counts, part, self.model(self.noisy(part).to(self.device)).cpu().numpy())
+            logits = self.model(self.noisy(part).to(self.device))
+            count_votes(self.counts, part, logits.double().cpu().numpy())  # exact from any type
 
     def noisy(self, rows: NDArray[np.int64]) -> Tensor:
         """Fresh noisy copies of these inputs, [m, …], in the buffer."""

@@ -105,6 +105,14 @@ def test_linear_sides() -> None:
         torch.testing.assert_close(weight, expected if side == "input" else expected.T)
 
 
+def test_wide_layers_can_be_exported() -> None:
+    """Tracing has no numbers for compiled loops to read."""
+    layer = AOLLinear(300, 290).eval()
+    nn.init.normal_(layer.weight)
+    x = torch.randn(2, 300)
+    torch.testing.assert_close(torch.export.export(layer, (x,)).module()(x), layer(x))
+
+
 def test_initialization_is_the_identity() -> None:
     x = torch.randn(2, 4, 5, 5)
     torch.testing.assert_close(AOLConv2d(4, 4, 3, padding=1)(x), x, rtol=1e-5, atol=1e-5)

@@ -62,7 +62,7 @@ def _kept_signs(values: Tensor) -> Tensor:
 def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Row sums of |W^T W| for a matrix [out, in], and its signs, in the form that :func:`gram_derivative` needs."""
     width = weight.shape[1]
-    if width < STRIPS_FROM_WIDTH or weight.device.type != "cpu" or weight.dtype not in (torch.float32, torch.float64):
+    if width < STRIPS_FROM_WIDTH or not _in_plain_memory(weight):
         gram = weight.T @ weight
         return gram.abs().sum(1), gram.sign_()
     from radii.models.layers.gram_kernels import take_sums  # numba is slow to import
@@ -85,6 +85,12 @@ def gram_derivative(signs: Tensor, gradient: Tensor) -> Tensor:
     for start, part in _strips(width, signs):
         spread(part.numpy(), start, gradient.contiguous().numpy(), derivative.numpy())
     return derivative
+
+
+def _in_plain_memory(weight: Tensor) -> bool:
+    """Numbers that a compiled loop can read: on the CPU, and no stand-in, as in exporting."""
+    plain = type(weight) in (Tensor, torch.nn.Parameter) and weight.device.type == "cpu"
+    return plain and weight.dtype in (torch.float32, torch.float64)
 
 
 def _strips(width: int, held: Tensor) -> Iterator[tuple[int, Tensor]]:
