@@ -2,8 +2,8 @@
 
 Words come from Philox4x32-10 (Salmon et al. 2011), a bijection of a counter
 under a key; two words make two normals by Box & Muller 1958. The loops run over
-short blocks, so that the compiler turns each into vector instructions: about
-half of the CPU time of torch's ``normal_`` (``benchmarks/smoothing.py``), whose
+short blocks, so that the compiler turns each into vector instructions: a third
+of the CPU time of torch's ``normal_`` (``benchmarks/smoothing.py``), whose
 Mersenne twister is scalar and whose 24-bit radii end at 5.77 standard
 deviations instead of 6.66. Every result is cast to 32 bits again, because
 numba's int32 + int32 is int64, which has no vector form here.
