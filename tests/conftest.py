@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 REAL_DATA = Path(os.environ.get("RADII_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -24,3 +25,9 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RADII_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("RADII_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_in_any_order() -> None:
+    """A test that draws from torch's global generator draws the same whatever ran before it."""
+    torch.manual_seed(0)
