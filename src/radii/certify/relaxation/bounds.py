@@ -63,12 +63,13 @@ class Bounds:
 def gamma(terms: int, dtype: torch.dtype) -> float:
     """The relative error of a float32 sum of ``terms`` products, in any order, and of bounding it in ``dtype``.
 
-    0 where values are only moved. 1.01 covers a size that was itself summed in float32.
+    0 where values are only moved. In float32 the size was itself summed with that error, hence 1 - gamma.
     """
     if terms == 0:
         return 0.0
     count = (terms + (2 if dtype == torch.float64 else 8)) * UNIT
-    return (1.001 if dtype == torch.float64 else 2 * 1.01) * count / (1 - count)
+    error = count / (1 - count)
+    return 1.001 * (error if dtype == torch.float64 else 2 * error / (1 - error))
 
 
 def of_input(region: Region) -> Bounds:
