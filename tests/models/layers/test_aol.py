@@ -15,6 +15,7 @@ from radii.errors import InputError
 from radii.models.layers import autocorrelation
 from radii.models.layers.aol import AOLConv2d, AOLLinear, rescaled
 from radii.models.layers.autocorrelation import row_sums
+from radii.models.layers.sign_kernels import add_sign_product, codes_of
 
 
 def textbook_sums(kernel: Tensor) -> Tensor:
@@ -60,6 +61,71 @@ def test_the_gradient_is_autograds(shape: tuple[int, int, int, int]) -> None:
     (expected,) = torch.autograd.grad((textbook_rescaled(kernel) * direction).sum(), kernel)
     (found,) = torch.autograd.grad((rescaled(kernel) * direction).sum(), kernel)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+WIDE = [(520, 531), (20, 513), (530, 512)]
+
+
+@pytest.mark.parametrize("shape", WIDE)
+@pytest.mark.parametrize("zeros", [False, True])
+def test_wide_layers_have_autograds_gradient_in_float32(shape: tuple[int, int], zeros: bool) -> None:
+    """Signs by tables, and by a product where the textbook's |0| has the derivative 0."""
+    weight = kernel_of(*shape, 1, 1, torch.float32)
+    if zeros:
+        weight[:10, :5], weight[10:, :5], weight[:10, 5:] = 1.0, 0.0, 0.0  # five columns orthogonal to all others
+    exact = weight.double().requires_grad_()
+    direction = kernel_of(*shape, 1, 1).flip(0)
+    (expected,) = torch.autograd.grad((textbook_rescaled(exact) * direction).sum(), exact)
+    weight.requires_grad_()
+    (found,) = torch.autograd.grad((rescaled(weight) * direction.float()).sum(), weight)
+    assert float((found - expected).norm() / expected.norm()) < 1e-5
+    layer = AOLLinear(shape[1], shape[0], bias=False)
+    layer.weight.data = weight.detach().flatten(1)
+    (layer.compute_effective_weight() * direction.float().flatten(1)).sum().backward()
+    torch.testing.assert_close(layer.weight.grad, found.flatten(1))
+
+
+def test_a_wide_matrix_is_scaled_on_its_output_side_too() -> None:
+    layer = AOLLinear(40, 530, side="output")
+    nn.init.normal_(layer.weight)
+    direction = torch.randn(530, 40)
+    (found,) = torch.autograd.grad((layer.compute_effective_weight() * direction).sum(), layer.weight)
+    exact = layer.weight.detach().double().T[:, :, None, None].requires_grad_()
+    (expected,) = torch.autograd.grad((textbook_rescaled(exact) * direction.double().T[:, :, None, None]).sum(), exact)
+    assert float((found.T - expected.flatten(1)).norm() / expected.norm()) < 1e-5
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    out=st.integers(1, 50),
+    width=st.integers(1, 60),
+    threads=st.sampled_from([1, 2, 3]),
+    seed=st.integers(0, 1000),
+)
+def test_products_with_signs_by_tables_are_products(out: int, width: int, threads: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    weight, gradient = torch.randn(out, width, generator=generator), torch.randn(width, generator=generator)
+    signs = torch.randn(width, width, generator=generator).triu().sign()
+    signs = (signs + signs.triu(1).T).to(torch.int8)
+    codes = codes_of(signs)
+    assert codes is not None
+    start = torch.randn(out, width, generator=generator)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = add_sign_product(start.clone(), weight, codes, gradient)
+    finally:
+        torch.set_num_threads(before)
+    exact = gradient.double()
+    expected = start + weight.double() @ (signs * (exact[:, None] + exact[None, :]))
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5 * max(1, width) ** 0.5)
+
+
+def test_zeros_have_no_code() -> None:
+    signs = torch.ones(7, 7, dtype=torch.int8)
+    assert codes_of(signs) is not None
+    signs[6, 2] = signs[2, 6] = 0
+    assert codes_of(signs) is None
 
 
 def test_both_algorithms_agree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from radii.errors import InputError
-from radii.models.layers.autocorrelation import gram_derivative, gram_row_sums, row_sums, row_sums_gradient
+from radii.models.layers.autocorrelation import add_gram_gradient, gram_row_sums, row_sums, row_sums_gradient
 from radii.models.layers.effective import EffectiveWeight
 
 EPSILON = 1e-6  # the authors' guard against division by zero
@@ -70,7 +70,7 @@ class _RescaledLinear(torch.autograd.Function):
             along_x.mul_(scale)
         else:
             along_scale = (direct * weight).sum(0) / scale
-        return along_x, direct.addmm_(weight, gram_derivative(signs, _along_sums(along_scale, scale)))
+        return along_x, add_gram_gradient(direct, weight, signs, _along_sums(along_scale, scale))
 
 
 def _along_sums(along_scale: Tensor, scale: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ V_s = sum_p K_p^T K_{p+s}, and AOL needs t_i = sum_{s,j} |V_s[i, j]|
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import torch
@@ -40,7 +39,8 @@ def row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
 def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
     """Gradient [out, in, h, w] of sum_i gradient_i t_i."""
     if kernel.shape[2:] == (1, 1):
-        return (kernel.flatten(1) @ gram_derivative(signs, gradient))[:, :, None, None]
+        matrix = kernel.flatten(1)
+        return add_gram_gradient(torch.zeros_like(matrix), matrix, signs, gradient)[:, :, None, None]
     if len(signs) == len(_half_points()):
         return _toom_gradient(kernel, signs, gradient)
     return _all_pairs_gradient(kernel, signs, gradient)
@@ -60,49 +60,47 @@ def _kept_signs(values: Tensor) -> Tensor:
 
 
 def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Row sums of |W^T W| for a matrix [out, in], and its signs, in the form that :func:`gram_derivative` needs."""
+    """Row sums of |W^T W| for a matrix [out, in], and its signs, for :func:`add_gram_gradient`."""
     width = weight.shape[1]
     if width < STRIPS_FROM_WIDTH or not _in_plain_memory(weight):
         gram = weight.T @ weight
         return gram.abs().sum(1), gram.sign_()
     from radii.models.layers.gram_kernels import take_sums  # numba is slow to import
 
-    sums, signs = weight.new_zeros(width), weight.new_empty(width * width, dtype=torch.int8)
-    for start, part in _strips(width, signs):
-        strip = weight[:, start : start + len(part)].T @ weight[:, start:]
-        take_sums(strip.numpy(), start, sums.numpy(), part.numpy())
+    sums, signs = weight.new_zeros(width), weight.new_empty(width, width, dtype=torch.int8)
+    rows = -(-width // 8)
+    for start in range(0, width, rows):
+        # Half of the product is spared, and a strip stays in the cache between its product and its sums.
+        strip = weight[:, start : start + rows].T @ weight[:, start:]
+        take_sums(strip.numpy(), start, sums.numpy(), signs.numpy())
     return sums, signs
 
 
-def gram_derivative(signs: Tensor, gradient: Tensor) -> Tensor:
-    """The symmetric M [in, in] whose product W M is the gradient of sum_i gradient_i t_i."""
-    if signs.dim() == 2:
-        return _mirrored(signs, gradient)
-    from radii.models.layers.gram_kernels import spread
+def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
+    """result += W M [out, in], the gradient of sum_i gradient_i t_i, with M_ij = sign_ij (g_i + g_j)."""
+    if signs.dtype == torch.int8 and weight.dtype == torch.float32 and _tables_pay(len(signs)):
+        from radii.models.layers.sign_kernels import add_sign_product, codes_of
 
-    width = len(gradient)
-    derivative = gradient.new_empty(width, width)
-    for start, part in _strips(width, signs):
-        spread(part.numpy(), start, gradient.contiguous().numpy(), derivative.numpy())
-    return derivative
+        codes = codes_of(signs)
+        if codes is not None:
+            return add_sign_product(result, weight, codes, gradient)
+    return result.addmm_(weight, _mirrored(signs, gradient))
+
+
+def _tables_pay(width: int) -> bool:
+    """Whether tables are faster than the product: measured with one thread and two.
+
+    After a product torch's threads spin for milliseconds and hold up ours,
+    which must be at work for much longer than that.
+    """
+    threads = torch.get_num_threads()
+    return width >= 512 if threads == 1 else width**3 / threads >= 1536**3 / 2
 
 
 def _in_plain_memory(weight: Tensor) -> bool:
     """Numbers that a compiled loop can read: on the CPU, and no stand-in, as in exporting."""
     plain = type(weight) in (Tensor, torch.nn.Parameter) and weight.device.type == "cpu"
     return plain and weight.dtype in (torch.float32, torch.float64)
-
-
-def _strips(width: int, held: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """An eighth of the rows of the upper triangle each, [rows, width - start], one behind the other in ``held``.
-
-    Half of the product is spared, and a strip stays in the cache between its product and its sums.
-    """
-    rows, place = -(-width // 8), 0
-    for start in range(0, width, rows):
-        shape = min(rows, width - start), width - start
-        yield start, held[place : place + shape[0] * shape[1]].view(shape)
-        place += shape[0] * shape[1]
 
 
 # --- any kernel: one product of all pairs of taps -------------------------------------------------

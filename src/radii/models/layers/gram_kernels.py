@@ -17,10 +17,14 @@ TILE = 16  # floats in a line of the cache
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
 def take_sums(strip: NDArray[Any], start: int, sums: NDArray[Any], signs: NDArray[np.int8]) -> None:
-    """Add |strip| to the sums of its rows and, right of the diagonal block, of its columns; write its signs."""
+    """Take the strip [rows, width - start] of W^T W from row and column ``start`` on, and its mirror image.
+
+    Adds |strip| to the sums of its rows and, right of the diagonal block, of
+    its columns; writes its signs into ``signs`` [width, width].
+    """
     rows, width = strip.shape
     for i in range(rows):
-        row, sign, total = strip[i], signs[i], sums[start + i]
+        row, sign, total = strip[i], signs[start + i, start:], sums[start + i]
         for j in range(rows):
             total += abs(row[j])
         for j in range(rows, width):
@@ -29,26 +33,9 @@ def take_sums(strip: NDArray[Any], start: int, sums: NDArray[Any], signs: NDArra
         sums[start + i] = total
         for j in range(width):
             sign[j] = np.int8(row[j] > 0) - np.int8(row[j] < 0)
-
-
-@njit(cache=True, nogil=True)
-def spread(signs: NDArray[np.int8], start: int, gradient: NDArray[Any], derivative: NDArray[Any]) -> None:
-    """Write sign_ij (g_i + g_j) of a strip on and above the diagonal and, right of the diagonal block, below it."""
-    rows, width = signs.shape
-    own = gradient[start:]
-    tile = np.empty((TILE, TILE), gradient.dtype)
-    for i in range(rows):
-        row, out = signs[i], derivative[start + i, start:]
-        for j in range(width):
-            out[j] = row[j] * (own[i] + own[j])
     for top in range(0, rows, TILE):
         for left in range(rows, width, TILE):
-            high, wide = min(TILE, rows - top), min(TILE, width - left)
-            for i in range(high):
-                row = derivative[start + top + i, start + left :]
-                for j in range(wide):
-                    tile[j, i] = row[j]
-            for j in range(wide):
-                out = derivative[start + left + j, start + top :]
-                for i in range(high):
-                    out[i] = tile[j, i]
+            for j in range(left, min(left + TILE, width)):
+                mirrored = signs[start + j, start:]
+                for i in range(top, min(top + TILE, rows)):
+                    mirrored[i] = signs[start + i, start + j]
