@@ -79,11 +79,10 @@ def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
 def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
     """result += W M [out, in], the gradient of sum_i gradient_i t_i, with M_ij = sign_ij (g_i + g_j)."""
     if signs.dtype == torch.int8 and weight.dtype == torch.float32 and _tables_pay(len(signs)):
-        from radii.models.layers.sign_kernels import add_sign_product, codes_of
+        from radii.models.layers.sign_kernels import add_sign_product
 
-        codes = codes_of(signs)
-        if codes is not None:
-            return add_sign_product(result, weight, codes, gradient)
+        if add_sign_product(result, weight, signs, gradient):
+            return result
     return result.addmm_(weight, _mirrored(signs, gradient))
 
 
