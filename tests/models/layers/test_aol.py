@@ -63,6 +63,21 @@ def test_the_gradient_is_autograds(shape: tuple[int, int, int, int]) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_second_backward_gives_the_same_gradient(shape: tuple[int, int, int, int]) -> None:
+    """What backward reads it must not overwrite."""
+    kernel = kernel_of(*shape).requires_grad_()
+    total = (rescaled(kernel) * kernel_of(*shape).flip(0)).sum()
+    first, second = (torch.autograd.grad(total, kernel, retain_graph=True)[0] for _ in range(2))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+    layer = AOLLinear(shape[1], shape[0]).double()
+    layer.weight.data = kernel.detach()[:, :, 0, 0].clone()
+    x = torch.randn(3, shape[1], dtype=torch.float64, requires_grad=True)
+    total = layer(x).square().sum()
+    first, second = (torch.autograd.grad(total, layer.weight, retain_graph=True)[0] for _ in range(2))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
 WIDE = [(520, 531), (20, 513), (530, 512)]
 
 

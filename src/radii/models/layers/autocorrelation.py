@@ -64,7 +64,7 @@ def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
     width = weight.shape[1]
     if width < STRIPS_FROM_WIDTH or not _in_plain_memory(weight):
         gram = weight.T @ weight
-        return gram.abs().sum(1), gram.sign_()
+        return gram.abs().sum(1), _kept_signs(gram)
     from radii.models.layers.gram_kernels import take_sums  # numba is slow to import
 
     sums, signs = weight.new_zeros(width), weight.new_empty(width, width, dtype=torch.int8)
@@ -78,7 +78,7 @@ def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
     """result += W M [out, in], the gradient of sum_i gradient_i t_i, with M_ij = sign_ij (g_i + g_j)."""
-    if signs.dtype == torch.int8 and weight.dtype == torch.float32 and _tables_pay(len(signs)):
+    if weight.dtype == torch.float32 and _in_plain_memory(weight) and _tables_pay(len(signs)):
         from radii.models.layers.sign_kernels import add_sign_product
 
         if add_sign_product(result, weight, signs, gradient):
