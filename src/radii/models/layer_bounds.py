@@ -128,9 +128,11 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> Known:
         layer.weight, size, _pair(layer.stride), padding, _pair(layer.dilation), layer.groups
     )
     out_size = _out_size(layer, size, padding)
-    if layer.padding_mode == "circular" and out_size == (shape[1], shape[2]):
-        # Every output is distinct, so this is the circular convolution itself, which the DFT diagonalizes.
-        value, method = max(grid_norm(operator.kernel, (shape[1], shape[2])) for operator in operators), "proved"
+    grid = (shape[1] // layer.stride[0], shape[2] // layer.stride[1])
+    whole = (grid[0] * layer.stride[0], grid[1] * layer.stride[1]) == (shape[1], shape[2])
+    if layer.padding_mode == "circular" and whole and out_size[0] <= grid[0] and out_size[1] <= grid[1]:
+        # No output is there twice: these are outputs of a circular convolution, which the DFT diagonalizes.
+        value, method = max(grid_norm(operator.kernel, grid) for operator in operators), "proved"
     else:
         value, method = norm_bound(operators, prove)
         value *= copies

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import io
+from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from radii.certify.margin import certify
 from radii.errors import InputError
 from radii.models.bounds import lipschitz_bound
 from radii.models.folding import fold
+from radii.models.layers.aol import AOLConv2d, AOLLinear
 from radii.models.layers.cpl import CPLConv2d, CPLLinear
 from radii.models.layers.families import FAMILIES
 from radii.models.layers.head import MarginHead, NormalizedLinear
@@ -64,6 +68,47 @@ def test_layers_are_one_lipschitz_in_eval_mode(name: str) -> None:
     bound = lipschitz_bound(nn.Sequential(layer, nn.Flatten()), shape)
     assert bound.is_proved
     assert steepest(layer, shape) <= bound.value <= 1 + 1e-5
+
+
+def _any_layer(data: st.DataObject) -> tuple[nn.Module, tuple[int, ...]]:
+    """A layer that states the constant 1, and the shape of its inputs, which may be smaller than its kernel."""
+    channels, hidden, taps = (
+        data.draw(st.integers(1, 4)),
+        data.draw(st.integers(1, 9)),
+        data.draw(st.sampled_from([1, 3, 5])),
+    )
+    image, flat = (channels, data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))), (channels * 3,)
+    stride, padding = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
+    mode = data.draw(st.sampled_from(["zeros", "circular"]))
+    makers: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
+        "cpl": lambda: (CPLConv2d(channels, taps, hidden_channels=hidden), image),
+        "cpl-linear": lambda: (CPLLinear(channels * 3, hidden), flat),
+        "sll": lambda: (SLLConv2d(channels, taps, hidden_channels=hidden), image),
+        "sll-linear": lambda: (SLLLinear(channels * 3, hidden), flat),
+        "soc": lambda: (SOCConv2d(channels, taps, terms=12), image),
+        "orthogonal": lambda: (OrthogonalConv2d(channels, hidden, taps, stride, padding, padding_mode=mode), image),
+        "orthogonal-linear": lambda: (OrthogonalLinear(channels * 3, hidden), flat),
+        "aol": lambda: (AOLConv2d(channels, hidden, taps, stride, padding, padding_mode=mode), image),
+        "aol-linear": lambda: (
+            AOLLinear(channels * 3, hidden, side=data.draw(st.sampled_from(["input", "output"]))),
+            flat,
+        ),
+    }
+    return makers[data.draw(st.sampled_from(sorted(makers)))]()
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_layer_on_any_image_is_one_lipschitz(data: st.DataObject) -> None:
+    try:
+        layer, shape = _any_layer(data)
+        layer = randomized(layer, shape, seed=data.draw(st.integers(0, 1000))).double().eval()
+    except (InputError, RuntimeError):  # a setting that is refused, or an image with no output
+        reject()
+    found = steepest(layer, shape)
+    assert found <= 1 + 3e-6
+    for prove in (True, False):
+        assert lipschitz_bound(nn.Sequential(layer, nn.Flatten()), shape, prove=prove).value >= found * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -129,6 +174,23 @@ def test_orthogonal_layers_keep_all_norms(layer: nn.Module, shape: tuple[int, ..
     """All singular values are 1; in a peer one layer's are all 0.707."""
     values = torch.linalg.svdvals(operator_matrix(randomized(layer, shape).double().eval(), shape))
     torch.testing.assert_close(values, torch.ones_like(values), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_patches_that_do_not_tile_a_circular_image_are_refused(stride: int) -> None:
+    """They overlap after one turn: with stride 2 on 5 x 7 pixels the norm would be up to 2."""
+    layer = randomized(OrthogonalConv2d(2, 8, 3, stride, 1, padding_mode="circular"), (2, 6, 6)).double().eval()
+    assert float(torch.linalg.matrix_norm(operator_matrix(layer, (2, 6, 12)), 2)) <= 1 + 1e-9
+    bound = lipschitz_bound(nn.Sequential(layer, nn.Flatten()), (2, 6, 12))
+    assert bound.is_proved
+    assert bound.value <= 1 + 1e-6
+    with pytest.raises(InputError, match=f"multiples of {stride}, got \\(5, 7\\)"):
+        layer(torch.rand(1, 2, 5, 7, dtype=torch.float64))
+
+
+def test_layers_print_what_they_are() -> None:
+    assert repr(CPLLinear(6, 4, bias=False)) == "CPLLinear(weight=(4, 6))"
+    assert repr(OrthogonalConv2d(4, 8, 3, 2, 1)).startswith("OrthogonalConv2d(4, 8, kernel_size=3, stride=2, padding=1")
 
 
 def test_sll_with_the_papers_q() -> None:

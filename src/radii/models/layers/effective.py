@@ -35,6 +35,11 @@ class Remembering(nn.Module):
             self._kept = (key, [source.detach().clone() for source in sources], result)
         return self._kept[2]
 
+    def extra_repr(self) -> str:
+        """What nn.Module prints: the plain layer's arguments, or the shapes of the parameters."""
+        shapes = (f"{name}={tuple(value.shape)}" for name, value in self.named_parameters(recurse=False))
+        return super().extra_repr() or ", ".join(shapes)
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles do not carry what is kept."""
         return {**self.__dict__, "_kept": None}

@@ -54,7 +54,8 @@ class OrthogonalConv2d(EffectiveWeight):
     ``kernel_size - stride`` pairs of projectors in each direction, then an
     orthogonal matrix from ``in * stride^2`` to ``out`` channels on patches.
     Needs kernel_size >= stride. ``padding`` is zeros on each side, or
-    circular with ``padding_mode``.
+    circular with ``padding_mode``; then the image's sides must be multiples
+    of the stride, since patches that overlap after one turn would stretch.
     """
 
     def __init__(
@@ -99,8 +100,20 @@ class OrthogonalConv2d(EffectiveWeight):
         """[n, in, h, w] -> [n, out, h', w']."""
         padding = self.padding
         if self.padding_mode == "circular":
+            if x.shape[2] % self.stride or x.shape[3] % self.stride:
+                raise InputError(
+                    f"An orthogonal convolution with circular padding and stride {self.stride} takes images "
+                    f"whose sides are multiples of {self.stride}, got {tuple(x.shape[2:])} instead."
+                )
             x, padding = F.pad(x, [padding] * 4, mode="circular"), 0
         return F.conv2d(x, self.effective_weight(), self.bias, self.stride, padding)
+
+    def extra_repr(self) -> str:
+        """What nn.Module prints."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"padding={self.padding}, bias={self.bias is not None}, padding_mode={self.padding_mode!r}"
+        )
 
     def folded(self) -> nn.Conv2d:
         """The plain convolution with the same outputs."""
