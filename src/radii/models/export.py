@@ -2,7 +2,9 @@
 
 The file carries, as JSON under the name ``radii``, what a prediction needs to
 be certified without this package: radius = min_c (s_y - s_c - 2 e) /
-(features * pairs[y][c]), where e is the allowance for float32 arithmetic.
+(features * pairs[y][c]). The constants are proved; e, the allowance for float32
+arithmetic, is an estimate and is called one: a worst case over all orders of
+summation would exceed every margin.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ def _certificate(bound: LipschitzBound, plain: nn.Module, exact: nn.Module) -> d
         "pairs": bound.pairs.tolist(),
         "value": bound.value,
         "digest": bound.digest,
-        "evaluation_error": SAFETY * _float32_error(plain, exact, bound.input_shape),
-        "assumption": "float32 logits are within evaluation_error, ten times the largest error seen on 256 inputs",
+        "estimated_evaluation_error": SAFETY * _float32_error(plain, exact, bound.input_shape),
+        "assumption": "float32 logits are within estimated_evaluation_error, ten times the largest error on 256 inputs",
     }
 
 
