@@ -6,6 +6,7 @@ and heads; the truth is its derivative, and an attack inside each proved radius.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from random import Random
 
@@ -17,6 +18,7 @@ from radii.certify.margin import certify
 from radii.errors import InputError
 from radii.models.bounds import certified_network, lipschitz_bound
 from radii.models.classifier import Classifier
+from radii.models.float32 import float32_error
 from radii.models.folding import fold
 from radii.models.layers.aol import AOLConv2d, AOLLinear
 from radii.models.layers.cpl import CPLConv2d, CPLLinear
@@ -150,6 +152,13 @@ def check(seed: int) -> None:
             with torch.no_grad():
                 held = network(moved).argmax(1) == found.prediction
             assert bool((held | (found.radius == 0)).all()), f"seed {seed}: {model}"
+    single = copy.deepcopy(model).float()
+    exact = certified_network(single, shape)
+    allowed = float32_error(exact, lipschitz_bound(single, shape, prove=False))
+    x[::2] = x[::2].round()
+    with torch.no_grad():
+        seen = (fold(single, shape)(x.float()).double() - exact(x.float().double())).norm(dim=1).max()
+    assert float(seen) <= allowed, f"seed {seed}: {model}"
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10))

@@ -34,7 +34,8 @@ def export(
         proved = card["certificate"]
         rows += [
             ("Lipschitz constant", f"{proved['value']:.6g}"),
-            ("float32 allowance, estimated", f"{proved['estimated_evaluation_error']:.2g}"),
+            ("float32 error of logits, at most", f"{proved['evaluation_error']:.2g}"),
+            ("float32 error of logits, estimated", f"{proved['estimated_evaluation_error']:.2g}"),
         ]
     terminal.show(json).print(terminal.table(f"exported {found.name}", ("", ""), rows))
     terminal.write_json({"file": str(out), **card}, json)

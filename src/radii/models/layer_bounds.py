@@ -16,7 +16,7 @@ from radii.models.layers.maxmin import MaxMin, NActivation
 from radii.models.layers.residual import Residual
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.soc import SkewExponential
-from radii.models.operators import Operator, convolution_operators, matrix_operator
+from radii.models.operators import UNIT32, Operator, convolution_operators, matrix_operator
 from radii.models.spectral import estimated_norm, fallback_norm, grid_norm, proof_cost, proved_norm
 
 MOST_PROOF_COST = 4e12  # operations per layer; two to three minutes of one core
@@ -142,14 +142,22 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> Known:
 
 
 def _residual(layer: nn.Module, shape: Shape, prove: bool) -> Known:
-    """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :mod:`radii.models.layers.residual`."""
+    """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :mod:`radii.models.layers.residual`.
+
+    Rounding: with g the relative error of a sum and a the norm of |W|, the inner
+    value r is off by g (a |x| + |b|), W^T r by g a |r| more, the difference by g
+    times its parts, where |r| <= |W| |x| + |b| + its own error. ``second`` is g a
+    at its largest, in float32: what is of second order.
+    """
     assert isinstance(layer, Residual)
     operators = _same_size(layer.weight, shape)
     norm, method = norm_bound(operators, prove)
-    absolute, terms = operators[0].absolute, operators[0].terms
-    offset = 0.0 if layer.bias is None else 2 * absolute * _spread(layer.bias, (len(layer.bias), *shape[1:]))
+    a, terms = operators[0].absolute, operators[0].terms + 3
+    second = 1.01 * terms * UNIT32 * a
+    bias = 0.0 if layer.bias is None else _spread(layer.bias, (len(layer.bias), *shape[1:]))
     value = max(1.0, nextafter(norm * norm - 1.0, inf))
-    return Known(value, method, 2 * absolute**2 + 2, offset, 2 * terms + 4)
+    absolute = a * (2 * norm + second) + 1 + (norm + second) ** 2
+    return Known(value, method, absolute, (a + 3 * (norm + second)) * bias, terms)
 
 
 def _skew_exponential(layer: nn.Module, shape: Shape, prove: bool) -> Known:
