@@ -46,28 +46,63 @@ def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
     A layer with a method ``folded`` or ``folded_for`` is replaced by what it
     returns; batch norms become per-channel affine maps; dropout goes; channels
     of zeros and outputs that nobody reads are cut out of the matrices around them.
+    The result must agree with ``model`` on some inputs, or it is refused.
     """
     parts: list[_Part] = []
     with frozen(model), torch.no_grad():
-        probe = torch.zeros(1, *input_shape).to(next(model.parameters(), torch.zeros(())))
+        given = _probe(input_shape).to(next(model.parameters(), torch.zeros(())))
+        probe = given
         for name, module in _steps(model, ""):
             shape = tuple(probe.shape[1:])
             plain = _plain(name, module, shape)
             probe = _applied(name, plain, probe)
             _append(parts, name, plain, shape)
-    named = OrderedDict((name.replace(".", "/") or "model", part) for name, part, _ in parts)
-    return nn.Sequential(named).eval()
+        if not parts:
+            raise InputError("The model has no layers.")
+        network = nn.Sequential(_named(parts)).eval()
+        _check_same(model, network, given)
+    return network
+
+
+def _probe(shape: tuple[int, ...]) -> Tensor:
+    """Two inputs of noise."""
+    if not (isinstance(shape, tuple) and shape and all(isinstance(side, int) and side > 0 for side in shape)):
+        raise InputError(f"input_shape must be a tuple of positive sizes without the batch, got {shape!r} instead.")
+    return torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+
+
+def _named(parts: list[_Part]) -> OrderedDict[str, nn.Module]:
+    """Names that a Sequential takes, each once."""
+    named: OrderedDict[str, nn.Module] = OrderedDict()
+    for name, part, _ in parts:
+        wanted = name.replace(".", "/") or "model"
+        named[wanted if wanted not in named else f"{wanted}#{len(named)}"] = part
+    return named
+
+
+def _check_same(model: nn.Module, network: nn.Module, x: Tensor) -> None:
+    """A defence: a layer that does something that was not foreseen must not be bounded as if it did not."""
+    wanted, found = model(x), network(x)
+    room = 1e-2 * (1 + wanted.abs().max()) if wanted.dtype in (torch.float16, torch.bfloat16) else 1e-3
+    same = wanted.shape == found.shape and torch.isclose(found, wanted, rtol=1e-3, atol=float(room), equal_nan=True)
+    if not torch.as_tensor(same).all():
+        raise InputError("The model does not do what its layers do one after the other, so it cannot be folded.")
 
 
 def _steps(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    """The layers in the order in which they run; one that is used twice comes twice."""
     inside = f"{name}." if name else ""
-    if isinstance(module, Classifier):
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise InputError(f"Layer {name!r} ({type(module).__name__}) has forward hooks, which no bound knows of.")
+    if type(module).forward is Classifier.forward:
+        assert isinstance(module, Classifier)
         yield f"{inside}normalization", Normalization(module.mean, module.std)
         yield from _steps(module.net, f"{inside}net")
-    elif isinstance(module, nn.Sequential):
-        for child, part in module.named_children():
+    elif type(module).forward is nn.Sequential.forward:
+        for child, part in module._modules.items():  # named_children leaves out what it has seen
+            assert part is not None
             yield from _steps(part, f"{inside}{child}")
-    elif not isinstance(module, _DROPPED):
+    elif type(module) not in _DROPPED:
         yield name, module
 
 
@@ -81,24 +116,30 @@ def _plain(name: str, module: nn.Module, shape: tuple[int, ...]) -> nn.Module:
         return module.folded_for(shape)
     if isinstance(module, Foldable):
         return module.folded()
-    return copy.deepcopy(module).eval()
+    try:
+        return copy.deepcopy(module).eval()
+    except (TypeError, RuntimeError, NotImplementedError) as error:
+        raise InputError(f"Layer {name!r} ({type(module).__name__}) cannot be folded: {error}") from error
 
 
 def _applied(name: str, layer: nn.Module, x: Tensor) -> Tensor:
     try:
-        return layer(x)
+        following = layer(x)
     except (RuntimeError, IndexError, TypeError) as error:
         raise InputError(f"Layer {name!r} does not accept inputs of shape {tuple(x.shape[1:])}: {error}") from error
+    if not isinstance(following, Tensor):
+        raise InputError(f"Layer {name!r} must return one tensor, got {type(following).__name__} instead.")
+    return following
 
 
 def _append(parts: list[_Part], name: str, layer: nn.Module, shape: tuple[int, ...]) -> None:
     """Add ``layer``, merged with the one before it where only part of a matrix is used."""
     last, before = (parts[-1][1], parts[-1][2]) if parts else (None, ())
-    if isinstance(layer, FirstChannels) and isinstance(last, nn.Linear):
+    if type(layer) is FirstChannels and type(last) is nn.Linear:
         parts[-1] = parts[-1][0], _cut(last, rows=layer.channels, columns=last.in_features), before
-    elif isinstance(last, ZeroChannels) and isinstance(layer, nn.Linear):
+    elif type(last) is ZeroChannels and type(layer) is nn.Linear:
         parts[-1] = name, _cut(layer, rows=layer.out_features, columns=before[0]), before
-    elif isinstance(last, ZeroChannels) and isinstance(layer, nn.Conv2d) and layer.groups == 1:
+    elif type(last) is ZeroChannels and type(layer) is nn.Conv2d and layer.groups == 1:
         parts[-1] = name, _narrowed(layer, before[0]), before
     else:
         parts.append((name, layer, shape))

@@ -23,9 +23,11 @@ def load_pt2(path: Path) -> nn.Module:
     """A program written by ``torch.export.save``; it has gradients, so every attack works on it."""
     _check_archive(path)
     try:
-        return torch.export.load(path).module()
+        program = torch.export.load(path).module()
     except Exception as error:  # torch raises whatever its reader trips over
         raise InputError(f"{path} is not a program that torch {torch.__version__} can read: {error}.") from error
+    program.train = program.eval = lambda *_: program  # type: ignore[assignment,method-assign]  # its mode is part of it
+    return program
 
 
 def _check_archive(path: Path) -> None:

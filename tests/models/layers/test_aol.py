@@ -34,7 +34,16 @@ def kernel_of(out: int, into: int, height: int, width: int, dtype: torch.dtype =
     return torch.randn(out, into, height, width, generator=generator, dtype=torch.float64).to(dtype)
 
 
-SHAPES = [(4, 6, 3, 3), (6, 4, 1, 3), (5, 5, 2, 2), (3, 2, 5, 5), (64, 64, 3, 3), (48, 80, 3, 3), (300, 270, 1, 1)]
+SHAPES = [
+    (4, 6, 3, 3),
+    (6, 4, 1, 3),
+    (5, 5, 2, 2),
+    (3, 2, 5, 5),
+    (64, 64, 3, 3),
+    (48, 80, 3, 3),
+    (300, 270, 1, 1),
+    (4, 4, 1, 7),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

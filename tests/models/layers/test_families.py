@@ -21,6 +21,7 @@ from radii.models.layers.cpl import CPLConv2d, CPLLinear
 from radii.models.layers.families import FAMILIES
 from radii.models.layers.head import MarginHead, NormalizedLinear
 from radii.models.layers.liresnet import LinearResidualConv2d
+from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
 from radii.models.layers.residual import residual_step
 from radii.models.layers.sll import SLLConv2d, SLLLinear
@@ -186,6 +187,70 @@ def test_patches_that_do_not_tile_a_circular_image_are_refused(stride: int) -> N
     assert bound.value <= 1 + 1e-6
     with pytest.raises(InputError, match=f"multiples of {stride}, got \\(5, 7\\)"):
         layer(torch.rand(1, 2, 5, 7, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 2), (4, 6, 6)])
+def test_layers_can_be_differentiated_twice(shape: tuple[int, ...]) -> None:
+    """As gradient penalties and Hessians need; on small images and larger ones, where the backward differs.
+
+    Of CPL only in x: its norm holds the singular vector fixed, which is exact for one derivative in the weights.
+    """
+    torch.manual_seed(0)
+    layers = [MaxMin(), SLLConv2d(4, 3), AOLConv2d(4, 4, 3, padding=1)]
+    flat = [MaxMin(), AOLLinear(4, 6), SLLLinear(4)]
+    for parts, size in ((layers, shape), (flat, shape[:1])):
+        for layer in parts:
+            layer = layer.double().eval()
+            x = torch.randn(2, *size, dtype=torch.float64, requires_grad=True)
+            names = [name for name, _ in layer.named_parameters()]
+
+            def called(x: Tensor, *values: Tensor, layer: nn.Module = layer, names: list[str] = names) -> Tensor:
+                return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x,)).tanh()
+
+            values = [torch.randn_like(value).requires_grad_() for value in layer.parameters()]
+            assert torch.autograd.gradgradcheck(called, (x, *values)), layer
+    for potential, size in ((CPLConv2d(4, 3), shape), (CPLLinear(4), shape[:1])):
+        x = torch.randn(2, *size, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradgradcheck(lambda x, layer=potential.double().eval(): layer(x).tanh(), x)
+
+
+def test_a_hessian_through_maxmin_is_not_lost() -> None:
+    x = torch.tensor([[1.0, 3.0, 2.0, -1.0]])
+    hessian = torch.autograd.functional.hessian(lambda v: MaxMin()(v).square().sum(), x)
+    torch.testing.assert_close(hessian.view(4, 4), 2 * torch.eye(4))
+
+
+class _Upper(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight.triu()
+
+
+def test_parametrized_weights_are_trained_and_never_stale() -> None:
+    layer, x = AOLLinear(6, 6, bias=False, side="output"), torch.rand(2, 6)
+    nn.utils.parametrize.register_parametrization(layer, "weight", _Upper())
+    assert layer(x).requires_grad
+    with torch.no_grad():
+        before = layer(x)
+        layer.parametrizations.weight.original.add_(1)  # type: ignore[operator,union-attr]
+        assert not torch.equal(layer(x), before)
+
+
+def test_what_inference_mode_computed_can_be_used_in_a_backward() -> None:
+    layer = AOLConv2d(4, 4, 3, padding=1).eval().requires_grad_(False)
+    x = torch.rand(2, 4, 5, 5)
+    with torch.inference_mode():
+        layer(x)
+    layer(x.requires_grad_()).sum().backward()
+    assert x.grad is not None
+
+
+def test_export_leaves_nothing_behind() -> None:
+    layer, x = AOLConv2d(4, 4, 3, padding=1).eval(), torch.rand(2, 4, 5, 5)
+    with torch.no_grad():
+        before = layer(x)
+        program = torch.export.export(layer, (x,))
+        torch.testing.assert_close(program.module()(x), before)
+        torch.testing.assert_close(layer(x), before)
 
 
 def test_layers_print_what_they_are() -> None:

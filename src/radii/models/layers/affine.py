@@ -40,14 +40,14 @@ class ChannelAffine(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[n, c, …] -> the same shape."""
         shape = (-1, *[1] * (x.dim() - 2))
-        return x * self.scale.view(shape) + self.shift.view(shape)
+        return (x * self.scale.view(shape) + self.shift.view(shape)).to(x.dtype)
 
 
 def folded_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> ChannelAffine:
-    """What a batch norm does in eval mode."""
+    """What a batch norm does in eval mode, in float64: mean / std may be large, and shift is their difference."""
     if norm.running_mean is None or norm.running_var is None:
         raise ValueError("a batch norm without running statistics depends on its batch")
-    scale = torch.rsqrt(norm.running_var + norm.eps)
+    scale = torch.rsqrt(norm.running_var.double() + norm.eps)
     if norm.weight is not None:
         scale = scale * norm.weight
     shift = -norm.running_mean * scale

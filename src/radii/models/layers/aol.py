@@ -16,11 +16,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.layers.autocorrelation import add_gram_gradient, gram_row_sums, row_sums, row_sums_gradient
 from radii.models.layers.effective import EffectiveWeight
+from radii.models.layers.twice import differentiable_gradients
 
 EPSILON = 1e-6  # the authors' guard against division by zero
 
@@ -36,9 +37,10 @@ class _Rescaled(torch.autograd.Function):
         return kernel * scale[None, :, None, None]
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor | None:
         kernel, signs, scale = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return differentiable_gradients(_plainly_rescaled, (kernel,), gradient)[0]
         along_sums = _along_sums((gradient * kernel).sum((0, 2, 3)), scale)
         result = row_sums_gradient(kernel, signs, along_sums).contiguous()
         return result.addcmul_(gradient, scale[None, :, None, None])
@@ -55,13 +57,14 @@ class _RescaledLinear(torch.autograd.Function):
         sums, signs = gram_row_sums(weight)
         scale = (sums + EPSILON).rsqrt()
         scaled = x * scale
-        ctx.save_for_backward(scaled, weight, signs, scale)
+        ctx.save_for_backward(x, weight, scaled, signs, scale)
         return scaled @ weight.T
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
-        scaled, weight, signs, scale = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, scaled, signs, scale = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return differentiable_gradients(_plain_linear, (x, weight), gradient)
         direct = gradient.T @ scaled
         along_x = None
         if ctx.needs_input_grad[0]:
@@ -71,6 +74,17 @@ class _RescaledLinear(torch.autograd.Function):
         else:
             along_scale = (direct * weight).sum(0) / scale
         return along_x, add_gram_gradient(direct, weight, signs, _along_sums(along_scale, scale))
+
+
+def _plainly_rescaled(kernel: Tensor) -> Tensor:
+    """The formula as it reads, by operations that torch differentiates any number of times."""
+    turned = kernel.transpose(0, 1)
+    sums = F.conv2d(turned, turned, padding=(kernel.shape[2] - 1, kernel.shape[3] - 1)).abs().sum((1, 2, 3))
+    return kernel * (sums + EPSILON).rsqrt()[None, :, None, None]
+
+
+def _plain_linear(x: Tensor, weight: Tensor) -> Tensor:
+    return F.linear(x, _plainly_rescaled(weight[:, :, None, None])[:, :, 0, 0])
 
 
 def _along_sums(along_scale: Tensor, scale: Tensor) -> Tensor:
@@ -168,7 +182,7 @@ class AOLLinear(EffectiveWeight, nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """[n, in] -> [n, out]."""
         if self.side == "input" and self._differentiated():
-            y = _RescaledLinear.apply(x.flatten(0, -2), self.weight).unflatten(0, x.shape[:-1])
+            y = _RescaledLinear.apply(x.reshape(-1, x.shape[-1]), self.weight).view(*x.shape[:-1], self.out_features)
             return y if self.bias is None else y + self.bias
         return nn.functional.linear(x, self.effective_weight(), self.bias)
 

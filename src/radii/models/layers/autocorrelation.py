@@ -31,7 +31,7 @@ def row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
     """t [in] of a kernel [out, in, h, w], and the signs of V that :func:`row_sums_gradient` needs."""
     if kernel.shape[2:] == (1, 1):
         return gram_row_sums(kernel.flatten(1))
-    if kernel.shape[2:] == (3, 3) and min(kernel.shape[:2]) >= TOOM_FROM_CHANNELS:
+    if _by_toom(kernel):
         return _toom_row_sums(kernel)
     return _all_pairs_row_sums(kernel)
 
@@ -41,9 +41,13 @@ def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor
     if kernel.shape[2:] == (1, 1):
         matrix = kernel.flatten(1)
         return add_gram_gradient(torch.zeros_like(matrix), matrix, signs, gradient)[:, :, None, None]
-    if len(signs) == len(_half_points()):
+    if _by_toom(kernel):
         return _toom_gradient(kernel, signs, gradient)
     return _all_pairs_gradient(kernel, signs, gradient)
+
+
+def _by_toom(kernel: Tensor) -> bool:
+    return kernel.shape[2:] == (3, 3) and min(kernel.shape[:2]) >= TOOM_FROM_CHANNELS
 
 
 def _mirrored(signs: Tensor, gradient: Tensor) -> Tensor:

@@ -25,15 +25,18 @@ class Remembering(nn.Module):
 
     def remembered(self, compute: Callable[[], Tensor], key: tuple[int, ...] = ()) -> Tensor:
         """``compute()``, or its last result for the same ``key`` if nothing has changed since."""
-        sources = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
-        if torch.is_grad_enabled() and any(source.requires_grad for source in sources):
+        sources = [*self.parameters(), *self.buffers()]
+        differentiated = torch.is_grad_enabled() and any(source.requires_grad for source in sources)
+        tracing = torch.compiler.is_exporting() or torch.compiler.is_compiling()
+        if differentiated or tracing or not sources:  # a replica of DataParallel lists no parameters
             return compute()
-        if self._kept is None or self._kept[0] != key or not _same(sources, self._kept[1]):
-            with torch.no_grad():
+        kept = self._kept  # read once: another thread may replace it
+        if kept is None or kept[0] != key or not _same(sources, kept[1]):
+            with torch.inference_mode(False), torch.no_grad():  # an inference tensor could not be used in a backward
                 result = compute()
-            sources = [*self.parameters(recurse=False), *self.buffers(recurse=False)]
-            self._kept = (key, [source.detach().clone() for source in sources], result)
-        return self._kept[2]
+                kept = (key, [source.detach().clone() for source in (*self.parameters(), *self.buffers())], result)
+            self._kept = kept
+        return kept[2]
 
     def extra_repr(self) -> str:
         """What nn.Module prints: the plain layer's arguments, or the shapes of the parameters."""

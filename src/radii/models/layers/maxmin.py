@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from radii.errors import InputError
 
@@ -28,9 +27,12 @@ class _MaxMin(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (ordered,) = ctx.saved_tensors
+        if torch.is_grad_enabled():  # it will be differentiated, which writing in place would hide
+            first, second = gradient[:, 0::2], gradient[:, 1::2]
+            pairs = torch.where(ordered, first, second), torch.where(ordered, second, first)
+            return torch.stack(pairs, 2).flatten(1, 2)
         result = torch.empty_like(gradient)
         torch.where(ordered, gradient[:, 0::2], gradient[:, 1::2], out=result[:, 0::2])
         torch.where(ordered, gradient[:, 1::2], gradient[:, 0::2], out=result[:, 1::2])
@@ -65,7 +67,7 @@ class NActivation(nn.Module):
 
     def __init__(self, channels: int, spread: float = 1.0) -> None:
         super().__init__()
-        self.kinks = nn.Parameter(torch.tensor([[-spread], [spread]]).repeat(1, channels))
+        self.kinks = nn.Parameter(torch.tensor([[-float(spread)], [float(spread)]]).repeat(1, channels))
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, channels, …] -> the same shape."""

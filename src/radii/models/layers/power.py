@@ -48,7 +48,7 @@ class WarmNorm(Remembering):
     direction: Tensor | None
 
     def norm(self, size: tuple[int, ...]) -> Tensor:
-        """The norm of the weight on inputs of ``size`` (channels and pixels), differentiable in it."""
+        """The norm of the weight on inputs of ``size`` (channels and pixels), differentiable in it once."""
         if self.training:
             return self._followed(size)
         return self.remembered(lambda: self._settled(size), size)

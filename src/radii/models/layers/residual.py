@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.layers import taps
+from radii.models.layers.twice import differentiable_gradients
 
 
 def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -23,8 +23,7 @@ def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if weight.dim() == 2:
         return x - F.relu(F.linear(x, weight, bias)) @ weight
     if torch.compiler.is_exporting() or torch.compiler.is_compiling() or not torch.is_grad_enabled():
-        padding = _half(weight)
-        return x - F.conv_transpose2d(F.relu(F.conv2d(x, weight, bias, padding=padding)), weight, padding=padding)
+        return _plain_step(x, weight, bias)
     return (_ResidualTaps if taps.worthwhile(x) else _ResidualConvolution).apply(x, weight, bias)
 
 
@@ -38,6 +37,11 @@ def _weight_gradient(x: Tensor, weight: Tensor, outputs: Tensor) -> Tensor:
     return torch.ops.aten.convolution_backward(outputs, x, weight, *settings)[1]
 
 
+def _plain_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    hidden = F.conv2d(x, weight, bias, padding=_half(weight)).relu()
+    return x - F.conv_transpose2d(hidden, weight, padding=_half(weight))
+
+
 class _ResidualConvolution(torch.autograd.Function):
     """The step with a backward that reuses its buffers; two convolutions should cost no more than two.
 
@@ -49,14 +53,15 @@ class _ResidualConvolution(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         padding = _half(weight)
         hidden = F.conv2d(x, weight, bias, padding=padding).relu_()
-        ctx.save_for_backward(x, weight, hidden)
+        ctx.save_for_backward(x, weight, bias, hidden)
         back = F.conv_transpose2d(hidden, weight, padding=padding)
         return torch.sub(x, back, out=back)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        x, weight, hidden = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, hidden = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return differentiable_gradients(_plain_step, (x, weight, bias), gradient)
         padding = _half(weight)
         inner = _where_active(F.conv2d(gradient, weight, padding=padding), hidden)
         back = F.conv_transpose2d(inner, weight, padding=padding)
@@ -80,13 +85,14 @@ class _ResidualTaps(torch.autograd.Function):
         if bias is not None:
             hidden += bias
         taps.convolved(pixels, kernel, hidden).relu_()
-        ctx.save_for_backward(pixels, kernel, hidden)
+        ctx.save_for_backward(x, weight, bias, pixels, kernel, hidden)
         return taps.pixels_first(taps.minus_transposed(hidden, kernel, pixels.clone()))
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        pixels, kernel, hidden = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, pixels, kernel, hidden = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return differentiable_gradients(_plain_step, (x, weight, bias), gradient)
         gradient = taps.pixels_first(gradient)
         inner = _where_active(taps.convolved(gradient, kernel, torch.zeros_like(hidden)), hidden)
         along_x = taps.pixels_first(taps.minus_transposed(inner, kernel, gradient.clone()))

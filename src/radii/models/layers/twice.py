@@ -1,0 +1,24 @@
+"""Second derivatives of layers whose backward is written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def differentiable_gradients(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor | None], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``function(*inputs)``, differentiable again.
+
+    What a backward returns when torch will differentiate it, which is when
+    gradients are enabled there (``create_graph``); ``function`` is the layer by
+    plain operations.
+    """
+    needed = [value is not None and value.requires_grad for value in inputs]
+    with torch.enable_grad():
+        wanted = [value for value, need in zip(inputs, needed, strict=True) if need and value is not None]
+        found = iter(torch.autograd.grad(function(*inputs), wanted, gradient, create_graph=True))
+    return tuple(next(found) if need else None for need in needed)
