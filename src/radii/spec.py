@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from math import isfinite
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -56,6 +57,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Spec):
         return value.canonical()
     if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, float) and not isfinite(item):
+                raise InputError(f"{key} must be a finite number, got {item} instead.")
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

@@ -45,7 +45,7 @@ def image_layer(draw: Random, shape: tuple[int, ...]) -> nn.Module:
         ),
         lambda: nn.Conv2d(channels, more, taps, padding="same", dilation=draw.choice((1, 2)), bias=bias),
         lambda: AOLConv2d(channels, groups * more, taps, stride, padding, 1, groups, bias, mode),
-        lambda: OrthogonalConv2d(channels, more, taps, stride, padding, bias, mode),
+        lambda: OrthogonalConv2d(channels, more, taps, stride, padding, bias=bias, padding_mode=mode),
         lambda: CPLConv2d(channels, odd, hidden_channels=more, bias=bias),
         lambda: SLLConv2d(channels, odd, hidden_channels=more, bias=bias),
         lambda: SOCConv2d(channels, odd, bias=bias),

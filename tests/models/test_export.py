@@ -78,6 +78,15 @@ def test_a_certified_prediction_without_torch(layer: str, allowance: str, tmp_pa
     assert card["classes"] == ["a", "b", "c", "d"]
 
 
+def test_the_error_of_float32_belongs_to_a_box(tmp_path: Path) -> None:
+    unit = export(network(), tmp_path / "unit.pt2", (1, 8, 8))["certificate"]
+    wide = export(network(), tmp_path / "wide.pt2", (1, 8, 8), box=(-100.0, 100.0))["certificate"]
+    assert wide["evaluation_error"] > 50 * unit["evaluation_error"]
+    free = export(network(), tmp_path / "free.pt2", (1, 8, 8), box=None)["certificate"]
+    assert "evaluation_error" not in free
+    assert "no bounds" in free["assumption"]
+
+
 def test_without_certificate_any_sequence_goes(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.Softmax(1))
     card = export(model, tmp_path / "model.pt2", (1, 2, 2), certificate=False)

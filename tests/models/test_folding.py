@@ -107,5 +107,9 @@ def test_models_that_cannot_be_folded() -> None:
             lipschitz_bound(model, (8,))
     with pytest.raises(InputError, match="must return one tensor, got tuple"):
         lipschitz_bound(nn.Sequential(nn.MaxPool2d(2, return_indices=True), nn.Flatten()), (1, 4, 4))
+    broken = nn.Sequential(nn.Linear(4, 2))
+    broken[0].weight.data[0, 0] = torch.nan
+    with pytest.raises(InputError, match=r"'0' \(Linear\) cannot be bounded: its weights are not finite"):
+        lipschitz_bound(broken, (4,))
     with pytest.raises(InputError, match="forward hooks"):
         lipschitz_bound(nn.Sequential(torch.nn.utils.weight_norm(nn.Linear(4, 2))), (4,))

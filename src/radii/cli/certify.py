@@ -57,7 +57,7 @@ def certify(
         found, chosen, why = _chosen(model, data, method or ["auto"], norm, sigma, weights, trust)
         if vnnlib is not None:
             _write_properties(vnnlib, found, test, norm, radii)
-        if chosen == ["margin"]:
+        if chosen == ["margin"] and norm == "l2":
             _by_margin(found, test, names, radii, proof, layers, plot, json)
             return
         options = {"norm": norm, "sigma": sigma, "alpha": alpha, "most": most, "together": together, "seed": seed}

@@ -28,15 +28,14 @@ def export(
         raise InputError(f"{model} is exported already; give a run or a bundle.")
     shape, classes = found.architecture.input_shape, found.architecture.classes
     with terminal.progress_shown():
-        card = export_(found.model, out, shape, classes, certificate=certificate)
+        card = export_(found.model, out, shape, classes, box=found.architecture.box, certificate=certificate)
     rows: list[tuple[str, object]] = [("file", out), ("inputs", "x".join(map(str, shape)))]
     if certificate:
         proved = card["certificate"]
-        rows += [
-            ("Lipschitz constant", f"{proved['value']:.6g}"),
-            ("float32 error of logits, at most", f"{proved['evaluation_error']:.2g}"),
-            ("float32 error of logits, estimated", f"{proved['estimated_evaluation_error']:.2g}"),
-        ]
+        rows.append(("Lipschitz constant", f"{proved['value']:.6g}"))
+        for key, how in (("evaluation_error", "at most"), ("estimated_evaluation_error", "estimated")):
+            error = f"{proved[key]:.2g}" if key in proved else "unknown: inputs have no bounds"
+            rows.append((f"float32 error of logits, {how}", error))
     terminal.show(json).print(terminal.table(f"exported {found.name}", ("", ""), rows))
     terminal.write_json({"file": str(out), **card}, json)
 

@@ -79,6 +79,9 @@ def guarded(command) -> int:  # type: ignore[no-untyped-def]
         if type(error).__module__.startswith(("click", "typer")):  # a wrong flag or a missing argument
             terminal.complain(error.format_message() if hasattr(error, "format_message") else str(error))
             return 2
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch raises a RuntimeError
+            terminal.complain("There is not enough memory for this; choose a smaller model, width or batch size.")
+            return 2
         raise
 
 

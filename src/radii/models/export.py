@@ -22,6 +22,7 @@ from radii.files import check_writable
 from radii.models.bounds import LipschitzBound, certified_network, lipschitz_bound
 from radii.models.float32 import float32_error
 from radii.models.folding import fold
+from radii.threat import Box
 
 NAME = "radii"
 SAFETY = 10.0  # times the largest float32 error seen
@@ -33,13 +34,15 @@ def export(
     input_shape: tuple[int, ...],
     classes: Sequence[str] = (),
     *,
+    box: Box | None = (0.0, 1.0),
     bound: LipschitzBound | None = None,
     certificate: bool = True,
 ) -> dict[str, Any]:
     """Write ``model`` in eval mode, float32, to ``path`` (.onnx or .pt2); returns the card in the file.
 
     Outputs equal the model's to about 1e-6. With ``certificate`` the network
-    is bounded (or ``bound`` is checked against its weights).
+    is bounded (or ``bound`` is checked against its weights); ``box`` is the range
+    of inputs for which the error of float32 is bounded, None if they have none.
     """
     if path.suffix not in (".onnx", ".pt2"):
         raise InputError(f"A model is exported to .onnx or .pt2, got {path.name!r} instead.")
@@ -50,7 +53,7 @@ def export(
         bound = bound or lipschitz_bound(model, input_shape)
         exact = certified_network(model, input_shape)
         bound.check(exact)
-        card["certificate"] = _certificate(bound, plain, exact)
+        card["certificate"] = _certificate(bound, plain, exact, box)
     probe = torch.zeros(2, *input_shape)
     aside = path.with_name(f".{path.name}.part{path.suffix}")
     try:
@@ -64,25 +67,31 @@ def export(
     return card
 
 
-def _certificate(bound: LipschitzBound, plain: nn.Module, exact: nn.Sequential) -> dict[str, Any]:
-    return {
+def _certificate(bound: LipschitzBound, plain: nn.Module, exact: nn.Sequential, box: Box | None) -> dict[str, Any]:
+    proved = {
         "norm": "l2",
         "features": bound.features,
         "pairs": bound.pairs.tolist(),
         "value": bound.value,
         "digest": bound.digest,
-        "evaluation_error": float32_error(exact, bound),
-        "estimated_evaluation_error": SAFETY * _largest_seen(plain, exact, bound.input_shape),
-        "assumption": "pixels in [0, 1]; float32 sums of products in any order; the estimate is ten times the largest "
-        "error on 256 inputs",
+    }
+    if box is None:
+        return {**proved, "assumption": "inputs have no bounds, so the error of float32 arithmetic has none either"}
+    return {
+        **proved,
+        "evaluation_error": float32_error(exact, bound, box),
+        "estimated_evaluation_error": SAFETY * _largest_seen(plain, exact, bound.input_shape, box),
+        "assumption": f"inputs in {list(box)}; float32 sums of products in any order; the estimate is ten times the "
+        "largest error on 256 inputs",
     }
 
 
 @torch.no_grad()
-def _largest_seen(plain: nn.Module, exact: nn.Module, shape: tuple[int, ...]) -> float:
+def _largest_seen(plain: nn.Module, exact: nn.Module, shape: tuple[int, ...], box: Box) -> float:
     """The largest logit error of float32 arithmetic on random inputs, half of them black and white."""
     x = torch.rand(256, *shape, generator=torch.Generator().manual_seed(0))
     x[::2] = x[::2].round()
+    x = box[0] + (box[1] - box[0]) * x
     return float((plain(x).double() - exact(x.double())).abs().max()) + 1e-7
 
 

@@ -93,7 +93,7 @@ def _steps(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
     """The layers in the order in which they run; one that is used twice comes twice."""
     inside = f"{name}." if name else ""
     if module._forward_hooks or module._forward_pre_hooks:
-        raise InputError(f"Layer {name!r} ({type(module).__name__}) has forward hooks, which no bound knows of.")
+        raise InputError(f"{_called(name, module)} has forward hooks, which no bound knows of.")
     if type(module).forward is Classifier.forward:
         assert isinstance(module, Classifier)
         yield f"{inside}normalization", Normalization(module.mean, module.std)
@@ -104,6 +104,10 @@ def _steps(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
             yield from _steps(part, f"{inside}{child}")
     elif type(module) not in _DROPPED:
         yield name, module
+
+
+def _called(name: str, module: nn.Module) -> str:
+    return f"Layer {name!r} ({type(module).__name__})" if name else f"The model ({type(module).__name__})"
 
 
 def _plain(name: str, module: nn.Module, shape: tuple[int, ...]) -> nn.Module:
@@ -119,7 +123,7 @@ def _plain(name: str, module: nn.Module, shape: tuple[int, ...]) -> nn.Module:
     try:
         return copy.deepcopy(module).eval()
     except (TypeError, RuntimeError, NotImplementedError) as error:
-        raise InputError(f"Layer {name!r} ({type(module).__name__}) cannot be folded: {error}") from error
+        raise InputError(f"{_called(name, module)} cannot be folded into plain layers: {error}.") from error
 
 
 def _applied(name: str, layer: nn.Module, x: Tensor) -> Tensor:

@@ -57,6 +57,8 @@ class Known:
 
 def bound_layer(name: str, layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     """The bound of ``layer`` on inputs of ``shape`` (without the batch); refuses what it does not know."""
+    if not all(bool(value.isfinite().all()) for value in layer.state_dict().values()):
+        raise InputError(f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: its weights are not finite.")
     for kind, rule in RULES.items():
         if type(layer) is kind:
             try:

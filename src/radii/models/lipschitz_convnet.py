@@ -53,6 +53,9 @@ class LipschitzConvNet(nn.Sequential):
             raise InputError(f"width must be even and at least {max(channels, 2)}, got {width} instead.")
         if blocks < 0 or depth < 1:
             raise InputError(f"blocks must be at least 0 and depth at least 1, got {blocks} and {depth} instead.")
+        most = (max(height, side) - 1).bit_length() + 1
+        if blocks > most:
+            raise InputError(f"blocks must be at most {most} for {height} x {side} pixels, got {blocks} instead.")
         blocks = blocks or min(MOST_BLOCKS, (max(height, side) - 1).bit_length())
         padded = tuple(-(-length // 2**blocks) * 2**blocks for length in (height, side))
         made = family(layer)

@@ -211,7 +211,7 @@ def test_layers_can_be_differentiated_twice(shape: tuple[int, ...]) -> None:
             assert torch.autograd.gradgradcheck(called, (x, *values)), layer
     for potential, size in ((CPLConv2d(4, 3), shape), (CPLLinear(4), shape[:1])):
         x = torch.randn(2, *size, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradgradcheck(lambda x, layer=potential.double().eval(): layer(x).tanh(), x)
+        assert torch.autograd.gradgradcheck(nn.Sequential(potential, nn.Tanh()).double().eval(), x)
 
 
 def test_a_hessian_through_maxmin_is_not_lost() -> None:
@@ -251,6 +251,63 @@ def test_export_leaves_nothing_behind() -> None:
         program = torch.export.export(layer, (x,))
         torch.testing.assert_close(program.module()(x), before)
         torch.testing.assert_close(layer(x), before)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, "aol", "aol-linear"])
+@pytest.mark.parametrize("mode", [True, False])
+def test_autocast_costs_digits_and_nothing_else(name: str, mode: bool) -> None:
+    more = {
+        "aol": (lambda: AOLConv2d(3, 4, 3, padding=1), (3, 5, 4)),
+        "aol-linear": (lambda: AOLLinear(300, 6), (300,)),
+    }
+    make, shape = {**LAYERS, **more}[name]
+    layer = randomized(make(), shape)
+    layer(torch.rand(2, *shape))
+    layer.train(mode)
+    other, x = copy.deepcopy(layer), torch.rand(3, *shape)
+    full = layer(x)
+    full.square().sum().backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = other(x)
+    rough.float().square().sum().backward()
+    torch.testing.assert_close(rough.float(), full, rtol=0.1, atol=0.1)
+    for exact, found in zip(layer.parameters(), other.parameters(), strict=True):
+        assert exact.grad is not None
+        assert found.grad is not None
+        assert float((found.grad - exact.grad).norm()) <= 0.1 * float(exact.grad.norm()) + 1e-2
+
+
+def test_the_gradient_of_soc_is_exact() -> None:
+    """Also of the divisor that keeps the exponent small."""
+    torch.manual_seed(0)
+    layer = SOCConv2d(2, 3).double()
+    weight = 3 * layer.weight.detach()
+    x = torch.randn(1, 2, 3, 3, dtype=torch.float64)
+    called = lambda weight: torch.func.functional_call(layer, {"weight": weight}, (x,))  # noqa: E731
+    assert torch.autograd.gradcheck(called, weight.requires_grad_())
+
+
+@pytest.mark.parametrize("layer", [CPLConv2d(3, 3), LinearResidualConv2d(3, 3)])
+def test_weights_from_before_the_first_forward_can_be_loaded(layer: nn.Module) -> None:
+    before = copy.deepcopy(layer.state_dict())
+    layer(torch.rand(2, 3, 5, 5))
+    layer.load_state_dict(before)
+    fresh = copy.deepcopy(layer).eval()
+    torch.testing.assert_close(layer.eval()(torch.ones(1, 3, 5, 5)), fresh(torch.ones(1, 3, 5, 5)))
+
+
+def test_shapes_and_settings_that_do_not_fit_are_named() -> None:
+    with pytest.raises(InputError, match="SLLConv2d takes"):
+        SLLConv2d(3, 3)(torch.rand(3, 5, 5))
+    with pytest.raises(InputError, match="whole numbers"):
+        OrthogonalConv2d(4, 4, (3, 3))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the stride at least 1"):
+        OrthogonalConv2d(4, 4, 3, 0)
+    with pytest.raises(InputError, match="an odd number"):
+        CPLConv2d(3, (3, 3))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="blocks must be at most 4 for 8 x 8"):
+        LipschitzConvNet((1, 8, 8), 10, blocks=5)
+    assert AOLLinear(4, 3)(torch.rand(4)).shape == (3,)
 
 
 def test_layers_print_what_they_are() -> None:
@@ -366,7 +423,7 @@ def test_networks_of_every_family_train_and_certify(name: str) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="kernel_size must be odd"):
+    with pytest.raises(InputError, match="kernel_size must be an odd number"):
         CPLConv2d(2, 2)
     with pytest.raises(InputError, match=r"CPLConv2d takes \[n, 2, h, w\]"):
         CPLConv2d(2, 3)(torch.zeros(1, 3, 4, 4))

@@ -19,7 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.autocorrelation import add_gram_gradient, gram_row_sums, row_sums, row_sums_gradient
+from radii.models.layers.autocorrelation import (
+    add_gram_gradient,
+    gram_row_sums,
+    plain_row_sums,
+    row_sums,
+    row_sums_gradient,
+)
 from radii.models.layers.effective import EffectiveWeight
 from radii.models.layers.twice import differentiable_gradients
 
@@ -78,9 +84,7 @@ class _RescaledLinear(torch.autograd.Function):
 
 def _plainly_rescaled(kernel: Tensor) -> Tensor:
     """The formula as it reads, by operations that torch differentiates any number of times."""
-    turned = kernel.transpose(0, 1)
-    sums = F.conv2d(turned, turned, padding=(kernel.shape[2] - 1, kernel.shape[3] - 1)).abs().sum((1, 2, 3))
-    return kernel * (sums + EPSILON).rsqrt()[None, :, None, None]
+    return kernel * (plain_row_sums(kernel) + EPSILON).rsqrt()[None, :, None, None]
 
 
 def _plain_linear(x: Tensor, weight: Tensor) -> Tensor:
@@ -187,8 +191,12 @@ class AOLLinear(EffectiveWeight, nn.Linear):
         return nn.functional.linear(x, self.effective_weight(), self.bias)
 
     def _differentiated(self) -> bool:
-        tracing = torch.compiler.is_exporting() or torch.compiler.is_compiling()
-        return torch.is_grad_enabled() and self.weight.requires_grad and not tracing
+        otherwise = (
+            torch.compiler.is_exporting()
+            or torch.compiler.is_compiling()
+            or torch.is_autocast_enabled(self.weight.device.type)
+        )
+        return torch.is_grad_enabled() and self.weight.requires_grad and not otherwise
 
     def folded(self) -> nn.Linear:
         """The plain linear layer with the same outputs."""

@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 TOOM_FROM_CHANNELS = 48  # below, one product of all pairs of taps is launched faster
 STRIPS_FROM_WIDTH = 256  # below, a whole matrix is in the cache anyway
@@ -34,6 +35,12 @@ def row_sums(kernel: Tensor) -> tuple[Tensor, Tensor]:
     if _by_toom(kernel):
         return _toom_row_sums(kernel)
     return _all_pairs_row_sums(kernel)
+
+
+def plain_row_sums(kernel: Tensor) -> Tensor:
+    """t [in] by the kernel convolved with itself: slower, and differentiable by torch any number of times."""
+    turned = kernel.transpose(0, 1)
+    return F.conv2d(turned, turned, padding=(kernel.shape[2] - 1, kernel.shape[3] - 1)).abs().sum((1, 2, 3))
 
 
 def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from radii.errors import InputError
 from radii.models.layers.power import WarmNorm, deterministic_start
-from radii.models.layers.residual import Residual, check_odd, residual_step, uniform_start
+from radii.models.layers.residual import Residual, check_input, check_odd, residual_step, uniform_start
 
 HEADROOM = 1e-5  # power iteration in float32 stays this close below the norm
 
@@ -31,9 +30,7 @@ class _ConvexPotential(WarmNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, …] -> the same shape."""
-        if x.dim() != self.weight.dim() or x.shape[1] != self.weight.shape[1]:
-            wanted = f"[n, {self.weight.shape[1]}{', h, w' if self.weight.dim() == 4 else ''}]"
-            raise InputError(f"{type(self).__name__} takes {wanted}, got {tuple(x.shape)} instead.")
+        check_input(self, x, self.weight)
         return residual_step(x, *self._scaled(tuple(x.shape[1:])))
 
     def folded_for(self, shape: tuple[int, ...]) -> Residual:

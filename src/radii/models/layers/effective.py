@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 Plain = TypeVar("Plain", nn.Conv2d, nn.Linear)
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """No autocast inside: a constraint that holds to three digits does not hold."""
+    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
 
 
 class Remembering(nn.Module):
@@ -29,10 +37,12 @@ class Remembering(nn.Module):
         differentiated = torch.is_grad_enabled() and any(source.requires_grad for source in sources)
         tracing = torch.compiler.is_exporting() or torch.compiler.is_compiling()
         if differentiated or tracing or not sources:  # a replica of DataParallel lists no parameters
-            return compute()
+            with full_precision():
+                return compute()
         kept = self._kept  # read once: another thread may replace it
         if kept is None or kept[0] != key or not _same(sources, kept[1]):
-            with torch.inference_mode(False), torch.no_grad():  # an inference tensor could not be used in a backward
+            # An inference tensor could not be used in a backward.
+            with torch.inference_mode(False), torch.no_grad(), full_precision():
                 result = compute()
                 kept = (key, [source.detach().clone() for source in (*self.parameters(), *self.buffers())], result)
             self._kept = kept

@@ -49,7 +49,7 @@ def pair(projection: Tensor, axis: int) -> Tensor:
 
 
 class OrthogonalConv2d(EffectiveWeight):
-    """A convolution with an explicit orthogonal kernel; arguments in the order of ``nn.Conv2d``.
+    """A convolution with an explicit orthogonal kernel; square, without groups and dilation.
 
     ``kernel_size - stride`` pairs of projectors in each direction, then an
     orthogonal matrix from ``in * stride^2`` to ``out`` channels on patches.
@@ -65,10 +65,17 @@ class OrthogonalConv2d(EffectiveWeight):
         kernel_size: int,
         stride: int = 1,
         padding: int = 0,
+        *,
         bias: bool = True,
         padding_mode: str = "zeros",
     ) -> None:
         super().__init__()
+        whole = all(isinstance(value, int) for value in (kernel_size, stride, padding))
+        if not whole or stride < 1 or padding < 0:
+            raise InputError(
+                "kernel_size, stride and padding must be whole numbers for both sides alike, the stride at least 1, "
+                f"got {kernel_size}, {stride} and {padding} instead."
+            )
         if kernel_size < stride:
             raise InputError(f"kernel_size must be at least the stride, got {kernel_size} and {stride} instead.")
         if padding_mode not in ("zeros", "circular") or (padding_mode == "circular" and 2 * padding > kernel_size - 1):

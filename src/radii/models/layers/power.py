@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.models.lanczos import lanczos
-from radii.models.layers.effective import Remembering
+from radii.models.layers.effective import Remembering, full_precision
 
 EVAL_VECTORS = 60
 FRESH_STEPS = 20
@@ -50,7 +50,8 @@ class WarmNorm(Remembering):
     def norm(self, size: tuple[int, ...]) -> Tensor:
         """The norm of the weight on inputs of ``size`` (channels and pixels), differentiable in it once."""
         if self.training:
-            return self._followed(size)
+            with full_precision():
+                return self._followed(size)
         return self.remembered(lambda: self._settled(size), size)
 
     def _followed(self, size: tuple[int, ...]) -> Tensor:
@@ -87,6 +88,8 @@ class WarmNorm(Remembering):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         """A stored direction of any size is accepted: it only warms the iteration."""
         stored = state.get(f"{prefix}direction")
-        if stored is not None and (self.direction is None or self.direction.shape != stored.shape):
+        if stored is None:  # weights from before the first forward
+            self.direction = None
+        elif self.direction is None or self.direction.shape != stored.shape:
             self.direction = torch.empty_like(stored, dtype=self.weight.dtype, device=self.weight.device)
         super()._load_from_state_dict(state, prefix, *rest)

@@ -22,7 +22,8 @@ def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x - W^T relu(W x + b); a 4-dimensional weight convolves with zero padding that keeps the size."""
     if weight.dim() == 2:
         return x - F.relu(F.linear(x, weight, bias)) @ weight
-    if torch.compiler.is_exporting() or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+    traced = torch.compiler.is_exporting() or torch.compiler.is_compiling()
+    if traced or not torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type):
         return _plain_step(x, weight, bias)
     return (_ResidualTaps if taps.worthwhile(x) else _ResidualConvolution).apply(x, weight, bias)
 
@@ -113,8 +114,15 @@ def _where_active(values: Tensor, hidden: Tensor) -> Tensor:
 
 def check_odd(kernel_size: int) -> None:
     """Refuse kernels without a center: the transpose would shift the image."""
-    if kernel_size < 1 or kernel_size % 2 == 0:
-        raise InputError(f"kernel_size must be odd in a residual layer, got {kernel_size} instead.")
+    if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
+        raise InputError(f"kernel_size must be an odd number in a residual layer, got {kernel_size} instead.")
+
+
+def check_input(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
+    """Refuse inputs that are no batch of what ``weight`` takes."""
+    if x.dim() != weight.dim() or x.shape[1] != weight.shape[1]:
+        wanted = f"[n, {weight.shape[1]}{', h, w' if weight.dim() == 4 else ''}]"
+        raise InputError(f"{type(layer).__name__} takes {wanted}, got {tuple(x.shape)} instead.")
 
 
 class Residual(nn.Module):

@@ -1,9 +1,11 @@
-"""SDP-based Lipschitz layers: x - 2 W^T T^{-1} relu(W x + b) (Araujo et al. 2023).
+"""SDP-based Lipschitz layers: x - 2 W^T T^{-1} relu(W x + T^{1/2} b / sqrt(2)) (Araujo et al. 2023).
 
 T_i = sum_j |W W^T|_{ij} q_j / q_i with positive q. Since |q_i w_i . q_j w_j|
 = q_i q_j |w_i . w_j|, the weights q only rescale the rows of W; with them
 absorbed, sqrt(2) T^{-1/2} W is sqrt(2) times the AOL rescaling of W's rows,
 and relu commutes with T^{-1/2} > 0, which gives the residual form used here.
+The paper adds b itself; a bias in units of the rescaled rows is the same
+family of functions and does not depend on T.
 
 Guarantee: 1-Lipschitz for any weights, any image size. Cost: two convolutions
 and the rescaling of AOL; no power iteration.
@@ -16,7 +18,7 @@ from torch import Tensor, nn
 
 from radii.models.layers.aol import rescaled
 from radii.models.layers.effective import Remembering
-from radii.models.layers.residual import Residual, check_odd, residual_step, uniform_start
+from radii.models.layers.residual import Residual, check_input, check_odd, residual_step, uniform_start
 
 
 class _SDPLayer(Remembering):
@@ -31,6 +33,7 @@ class _SDPLayer(Remembering):
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, …] -> the same shape."""
+        check_input(self, x, self.weight)
         return residual_step(x, self.remembered(self._effective), self.bias)
 
     def folded(self) -> Residual:

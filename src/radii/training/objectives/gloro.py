@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
+from radii.models.classifier import Classifier
 from radii.models.layers.head import MarginHead
 from radii.models.layers.liresnet import LinearResidualConv2d
 from radii.training.objectives.objective import Loss, Moment
@@ -34,6 +35,7 @@ class GloRo:
             raise InputError(f"GloRo training needs a network with one MarginHead, got {len(heads)} instead.")
         logits = model(x)
         free = [layer.lipschitz_estimate() for layer in model.modules() if isinstance(layer, LinearResidualConv2d)]
+        free += [1 / module.std.min() for module in model.modules() if isinstance(module, Classifier)]
         lipschitz = prod(free, start=torch.ones((), dtype=logits.dtype))
         extended = heads[0].with_bottom(logits, lipschitz, self.radius)
         return Loss(F.cross_entropy(extended, y), logits)
