@@ -86,14 +86,15 @@ class _ResidualTaps(torch.autograd.Function):
         if bias is not None:
             hidden += bias
         taps.convolved(pixels, kernel, hidden).relu_()
-        ctx.save_for_backward(x, weight, bias, pixels, kernel, hidden)
+        ctx.save_for_backward(x, weight, bias, hidden)
         return taps.pixels_first(taps.minus_transposed(hidden, kernel, pixels.clone()))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, pixels, kernel, hidden = ctx.saved_tensors
+        x, weight, bias, hidden = ctx.saved_tensors
         if torch.is_grad_enabled():
             return differentiable_gradients(_plain_step, (x, weight, bias), gradient)
+        pixels, kernel = taps.pixels_first(x), taps.pixels_first(weight)
         gradient = taps.pixels_first(gradient)
         inner = _where_active(taps.convolved(gradient, kernel, torch.zeros_like(hidden)), hidden)
         along_x = taps.pixels_first(taps.minus_transposed(inner, kernel, gradient.clone()))
