@@ -68,3 +68,14 @@ def test_mistakes_are_sentences(radii: Callable, bundle: Path, tmp_path: Path) -
     again = radii("export", tmp_path / "model.pt2", tmp_path / "again.pt2")
     assert again.code == 2
     assert "exported already" in again.err
+
+
+def test_what_cannot_be_certified_is_told_in_a_sentence(radii: Callable, bundle: Path, tmp_path: Path) -> None:
+    linf = radii("certify", bundle, "digits", "--points", 5, "--norm", "linf", "--method", "margin")
+    assert (linf.code, "certifies l2 balls" in linf.err) == (2, True)
+    program = tmp_path / "model.pt2"
+    assert radii("export", bundle, program).code == 0
+    outcome = radii("certify", program, "digits", "--points", 5, "--method", "margin")
+    assert (outcome.code, "GraphModule" in outcome.err) == (2, True)
+    smoothed = radii("certify", program, "digits", "--points", 2, "--method", "smoothing", "--sigma", "0.1")
+    assert smoothed.code == 0, smoothed.err

@@ -186,6 +186,19 @@ def test_bad_settings_file(radii: Callable, tmp_path: Path) -> None:
     assert_one_sentence(radii("train", "digits", "--config", tmp_path / "s.toml"), "is not TOML")
 
 
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("method.offset=nan", "offset must be a finite number, got nan"),
+        ("model.blocks=40", "blocks must be at most 4 for 8 x 8 pixels"),
+        ("model.width=100000000", "not enough memory"),
+    ],
+)
+def test_settings_that_no_network_can_have(setting: str, says: str, radii: Callable) -> None:
+    words = ("train", "digits", "--model", "lipschitz-convnet", "--method", "offset-cross-entropy")
+    assert_one_sentence(radii(*words, setting), says)
+
+
 def test_unknown_runs_commands_and_missing_arguments(radii: Callable) -> None:
     assert_one_sentence(radii("runs", "show", "train-123"), "No run in")
     assert_one_sentence(radii("trian", "digits"), "trian")
