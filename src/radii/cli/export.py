@@ -34,7 +34,7 @@ def export(
         proved = card["certificate"]
         rows.append(("Lipschitz constant", f"{proved['value']:.6g}"))
         for key, how in (("evaluation_error", "at most"), ("estimated_evaluation_error", "estimated")):
-            error = f"{proved[key]:.2g}" if key in proved else "unknown: inputs have no bounds"
+            error = f"{proved[key]:.2g}" if key in proved else "no bound"
             rows.append((f"float32 error of logits, {how}", error))
     terminal.show(json).print(terminal.table(f"exported {found.name}", ("", ""), rows))
     terminal.write_json({"file": str(out), **card}, json)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,12 @@ def _certificate(bound: LipschitzBound, plain: nn.Module, exact: nn.Sequential, 
         "value": bound.value,
         "digest": bound.digest,
     }
-    if box is None:
-        return {**proved, "assumption": "inputs have no bounds, so the error of float32 arithmetic has none either"}
+    error = inf if box is None else float32_error(exact, bound, box)
+    if box is None or not isfinite(error):
+        return {**proved, "assumption": "the error of float32 arithmetic has no bound: unbounded inputs or long sums"}
     return {
         **proved,
-        "evaluation_error": float32_error(exact, bound, box),
+        "evaluation_error": error,
         "estimated_evaluation_error": SAFETY * _largest_seen(plain, exact, bound.input_shape, box),
         "assumption": f"inputs in {list(box)}; float32 sums of products in any order; the estimate is ten times the "
         "largest error on 256 inputs",
