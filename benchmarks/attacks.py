@@ -28,15 +28,15 @@ from radii.attacks.attack import Fresh, Trial
 from radii.attacks.draws import derived
 from radii.attacks.pgd import PGD
 from radii.attacks.suite import SuiteResult, members, run_suite
-from radii.certify import margin
+from radii.certificates import lipschitz
 from radii.data import cache, sources
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.models.classifier import frozen, predict, predicted_class
-from radii.models.lenet import LeNet5
+from radii.models.zoo.lenet import LeNet5
 from radii.randomness import stream
-from radii.study.planning import train
-from radii.study.store import Store
+from radii.runs.planning import train
+from radii.runs.store import Store
 from radii.threat import Ball
 from radii.training.recipes import laid_over, plan
 
@@ -221,7 +221,7 @@ def certify_first(data: Split, train: Split, suite: str) -> list[Figure]:
             F.cross_entropy(model(train[0][rows]), train[1][rows]).backward()
             optimizer.step()
     (x, y), ball = data, Ball("l2", 0.3)
-    proved = margin.certify(model, x).covers(ball.radius)
+    proved = lipschitz.certify(model, x).covers(ball.radius)
     attacked = run_suite(members(suite), model, x, y, ball)
     spared = run_suite(members(suite), model, x[~proved], y[~proved], ball)
     passes = int(spared.queries.sum()) / int(attacked.queries.sum())

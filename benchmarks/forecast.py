@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness import Figure, cpu_seconds, figure, main
-from radii.metrics.envelope import Envelope, Interval, envelope
-from radii.metrics.grid_posterior import Family, Sizes
-from radii.metrics.links import LINKS, Link
-from radii.metrics.scaling_law import fit
-from radii.metrics.simulated_curves import Truth
+from radii.forecasting.envelope import Envelope, Interval, envelope
+from radii.forecasting.law import fit
+from radii.forecasting.links import LINKS, Link
+from radii.forecasting.posterior import Family, Sizes
+from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
 
 DESIGNS = {"sizes by 2": (3125, 6250, 12_500, 25_000, 50_000), "sizes by √10": (500, 1581, 5000, 15_811, 50_000)}

@@ -20,11 +20,11 @@ import numpy as np
 
 import harness
 from radii.data.sources import load
-from radii.geometry.best import Best
-from radii.geometry.kernels import OTHER
-from radii.geometry.linf import CHUNK, LinfSearch, prepare, seeded
-from radii.geometry.linf_kernels import BIT, scan_linf
-from radii.geometry.points import Points, labelled
+from radii.geometry.search.best import Best
+from radii.geometry.search.kernels import OTHER
+from radii.geometry.search.linf import CHUNK, LinfSearch, prepare, seeded
+from radii.geometry.search.linf_kernels import BIT, scan_linf
+from radii.geometry.search.points import Points, labelled
 from radii.randomness import numpy_stream
 
 SOURCE = r"""

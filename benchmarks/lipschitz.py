@@ -17,13 +17,13 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 import harness
-from radii.memory import keep_freed
-from radii.models.folding import fold
+from radii.allocator import keep_freed
 from radii.models.layers.autocorrelation import gram_row_sums
 from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.sign_kernels import add_sign_product
-from radii.models.lipschitz_convnet import LipschitzConvNet
-from radii.models.lipschitz_mlp import LipschitzMLP
+from radii.models.lipschitz.folding import fold
+from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_mlp import LipschitzMLP
 from radii.training.objectives.offset_cross_entropy import offset_cross_entropy
 
 IMAGE, BATCH = (3, 32, 32), 256

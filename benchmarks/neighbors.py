@@ -20,8 +20,8 @@ import numpy as np
 from harness import Figure, cpu_seconds, figure, main, medians
 from radii.data.dataset import Data
 from radii.data.sources import load
-from radii.geometry.neighbors import nearest
-from radii.geometry.search import Work
+from radii.geometry.search.engine import Work
+from radii.geometry.search.neighbors import nearest
 from radii.threat import Norm
 
 ONE = Work(workers=1)

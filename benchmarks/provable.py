@@ -25,15 +25,15 @@ from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
 from radii.attacks.pgd import PGD
-from radii.certify.relaxation.certify import Bounded
-from radii.certify.relaxation.lower_margins import Method
+from radii.certificates.bounds.bounded import Bounded
+from radii.certificates.bounds.lower_margins import Method
 from radii.data.sources import load
-from radii.models.bundle import load_bundle
 from radii.models.classifier import frozen, predict
-from radii.models.threshold import ClippingConvNet
-from radii.study.planning import data_spec, train_step
-from radii.study.steps import Train
-from radii.study.store import Store
+from radii.models.io.bundle import load_bundle
+from radii.models.zoo.threshold import ClippingConvNet
+from radii.runs.planning import data_spec, train_step
+from radii.runs.steps import Train
+from radii.runs.store import Store
 from radii.threat import Ball
 from radii.training.recipes import laid_over, plan
 

@@ -22,13 +22,13 @@ from scipy.stats import norm
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main, ratios
-from radii.certify import smoothing
-from radii.certify.noise import BATCH, Voting, to_grid
-from radii.certify.proportion import lower_limits, upper_limits
+from radii.allocator import keep_freed
+from radii.certificates.smoothing import randomized
+from radii.certificates.smoothing.noise import BATCH, Voting, to_grid
+from radii.certificates.smoothing.proportion import lower_limits, upper_limits
 from radii.data import cache
 from radii.data.sources import load
-from radii.memory import keep_freed
-from radii.models.bundle import CARD, Architecture, initialised, load_bundle, save_bundle
+from radii.models.io.bundle import CARD, Architecture, initialised, load_bundle, save_bundle
 from radii.training.loop import Recipe, train
 from radii.training.objectives.gaussian_noise import GaussianNoise
 from radii.training.schedule import Optimizer
@@ -124,13 +124,13 @@ def grid_cost(model: nn.Module, x: Tensor, turns: int) -> float:
 
 def really_run(model: nn.Module, x: Tensor, y: Tensor, replayed: NDArray[np.bool_]) -> list[Figure]:
     """CERTIFY with 10,000 samples and the sequential test on the same images, timed in turn."""
-    made: dict[str, smoothing.SmoothedCertificate] = {}
+    made: dict[str, randomized.SmoothedCertificate] = {}
 
     def certify() -> None:
-        made["fixed"] = smoothing.certify(model, x, SIGMA, samples=10_000, alpha=ALPHA, seed=3)
+        made["fixed"] = randomized.certify(model, x, SIGMA, samples=10_000, alpha=ALPHA, seed=3)
 
     def sequential() -> None:
-        made["sequential"] = smoothing.certify_sequential(model, x, SIGMA, [RADIUS], most=10_000, alpha=ALPHA, seed=4)
+        made["sequential"] = randomized.certify_sequential(model, x, SIGMA, [RADIUS], most=10_000, alpha=ALPHA, seed=4)
 
     seconds = {name: cpu_seconds(action) for name, action in (("sequential", sequential), ("fixed", certify))}
     proved = {name: one.covers(RADIUS) for name, one in made.items()}
@@ -172,10 +172,10 @@ def run(quick: bool) -> list[Figure]:
     for most, goal in ((10_000, 1 / 20), (100_000, 1 / 100)):
         replayed = fixed(share, most, rng)
         peer = float((replayed & right).mean())
-        made: list[smoothing.SmoothedCertificate] = []
+        made: list[randomized.SmoothedCertificate] = []
         seconds = cpu_seconds(
             lambda most=most, made=made: made.append(
-                smoothing.certify_sequential(model, x, SIGMA, [RADIUS], most=most, alpha=ALPHA)
+                randomized.certify_sequential(model, x, SIGMA, [RADIUS], most=most, alpha=ALPHA)
             )
         )
         held = float(((made[0].prediction == y) & made[0].covers(RADIUS)).double().mean())

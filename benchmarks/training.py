@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness import Figure, figure, main, medians
-from radii.models.lenet import LeNet5
-from radii.models.wide_resnet import WideResNet
+from radii.models.zoo.lenet import LeNet5
+from radii.models.zoo.wide_resnet import WideResNet
 from radii.training.attackable import channels_last
 from radii.training.inner import Inner
 from radii.training.objectives.adversarial import AdversarialTraining

@@ -9,12 +9,30 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "radii"
 FLOOR = {
-    "errors": 0, "progress": 0, "files": 1, "memory": 1, "spec": 1, "registry": 1, "randomness": 1, "threat": 2,
-    "data": 3, "geometry": 4, "models": 5, "attacks": 6, "certify": 6, "training": 7,
-    "metrics": 8, "theory": 9, "study": 10, "report": 11, "cli": 12,
-}  # fmt: skip
+    name: floor
+    for floor, names in enumerate(
+        (
+            ("errors", "progress"),
+            ("atomic", "allocator", "spec", "registry", "randomness"),
+            ("threat", "tables"),
+            ("data",),
+            ("geometry",),
+            ("models",),
+            ("attacks", "certificates"),
+            ("training",),
+            ("evaluation",),
+            ("forecasting",),
+            ("runs",),
+            ("studies",),
+            ("papers",),
+            ("report",),
+            ("cli",),
+        )
+    )
+    for name in names
+}
 ONLY_IN = {
-    "ray": "study/executors",
+    "ray": "runs/executors",
     "pyarrow": "data/formats",
     "altair": "report",
     "vl_convert": "report",

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from PIL import Image
 
+from radii.papers.claims import wording
+from radii.papers.claims.claim import choose, ledger
 from radii.report.studies import save, tabulated
-from radii.study import evidence, wording
-from radii.study.catalog import study
-from radii.study.claims import choose, ledger
-from radii.study.evidence import Evidence
-from radii.study.store import Store
+from radii.runs.store import Store
+from radii.studies import results
+from radii.studies.results import Evidence
+from radii.studies.study import registered_study
 
 HERE = Path(__file__).parent
 PAGES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces", "provable")
@@ -21,7 +22,7 @@ SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the packag
 
 def page(name: str) -> str:
     """One study: command, table, picture, claims."""
-    made, found = study(name), _found(name)
+    made, found = registered_study(name), _found(name)
     findings = made.analyze(found.measured)
     numbers = tabulated(findings)
     rows = [numbers.columns, ["---"] * len(numbers.columns), *numbers.rows]
@@ -47,7 +48,7 @@ def page(name: str) -> str:
 
 def picture(name: str) -> Path:
     """The study's chart beside its page."""
-    made, found = study(name), _found(name)
+    made, found = registered_study(name), _found(name)
     (path,) = save(made, found, made.analyze(found.measured), command(name), HERE / f"{name}.png")
     Image.open(path).convert("RGB").quantize(48).save(path, optimize=True)  # flat colors need no more
     return path
@@ -59,7 +60,7 @@ def command(name: str) -> str:
 
 
 def _found(name: str) -> Evidence:
-    found = evidence.find(name, SHIPPED, "cpu")
+    found = results.find(name, SHIPPED, "cpu")
     if found is None:
         sys.exit(f"The package has no result of {name} at the cpu budget.")
     return found

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from radii.cli.theory import drawn
+from radii.papers.theory import STATEMENTS
 from radii.report.drawing import save
-from radii.theory import STATEMENTS
 
 HERE = Path(__file__).parent
 

@@ -36,16 +36,23 @@ class Registry:
         return iter(sorted(self.known | self._published()))
 
     def _published(self) -> dict[str, str]:
-        return _published(f"radii.{self.kind}s")
+        return _published(f"radii.{self.kind}s".replace("studys", "studies"))
 
-    def factory(self, name: str) -> Callable[..., Any]:
-        """The factory called ``name``, or at the import path ``name``."""
+    def entry(self, name: str) -> Any:
+        """The object called ``name``, or at the import path ``name``."""
         if ":" in name:
             return _imported(name, self.kind)
         table = self.known | self._published()
         if name not in table:
             raise unknown_name(self.kind, name, table, f"Or give an import path, package.module:{self.kind}.")
         return _imported(table[name], self.kind)
+
+    def factory(self, name: str) -> Callable[..., Any]:
+        """The factory called ``name``, or at the import path ``name``."""
+        entry = self.entry(name)
+        if not callable(entry):
+            raise InputError(f"The {self.kind} {name!r} must be a class or a function, got {entry!r} instead.")
+        return entry
 
     def arguments(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """``given`` checked against the factory's signature, with its defaults written out."""
@@ -75,7 +82,7 @@ def _published(group: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
-def _imported(path: str, kind: str) -> Callable[..., Any]:
+def _imported(path: str, kind: str) -> Any:
     module_name, _, attribute = path.partition(":")
     if "" not in sys.path:  # a console script does not see the user's folder otherwise
         sys.path.insert(0, "")
@@ -83,10 +90,9 @@ def _imported(path: str, kind: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise InputError(f"The {kind} {path!r} cannot be imported: {error}.") from error
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        raise InputError(f"The {kind} {path!r} does not exist: module {module_name!r} has no callable {attribute!r}.")
-    return factory
+    if not hasattr(module, attribute):
+        raise InputError(f"The {kind} {path!r} does not exist: module {module_name!r} has no attribute {attribute!r}.")
+    return getattr(module, attribute)
 
 
 def _coerced(where: str, value: Any, default: Any) -> Any:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from radii.attacks import losses
 from radii.attacks.apgd import APGD, _ApgdSearch, targets_in_order
+from radii.attacks.ascent import ascend, steepest
 from radii.attacks.attack import Attack
 from radii.attacks.baseline import Blur, Noise, Transfer
 from radii.attacks.draws import derived, normal, point_seeds, sign, start_inside, start_on_surface, uniform
@@ -17,7 +18,6 @@ from radii.attacks.fab import FAB, to_plane
 from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square, bump
-from radii.attacks.step import ascend, steepest
 from radii.errors import InputError
 from radii.randomness import stream
 from radii.threat import Ball, Norm

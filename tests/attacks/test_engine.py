@@ -70,7 +70,7 @@ def test_a_point_fares_alike_in_any_company(
 
 def _mostly_equal(first: Tensor, second: Tensor) -> bool:
     """Rounding in the network's kernels may turn the sign of a vanishing gradient in single pixels."""
-    return float(((first - second).abs() < 1e-4).float().mean()) > 0.98
+    return float(((first - second).abs() < 1e-4).float().mean()) > 0.95
 
 
 def _with_batch(attack: Attack, batch_size: int) -> Attack:

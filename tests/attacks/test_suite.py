@@ -10,12 +10,12 @@ from torch import Generator, Tensor, nn
 
 from radii.attacks.apgd import APGD
 from radii.attacks.attack import AttackResult
-from radii.attacks.audit import audit_bound, audit_sample
-from radii.attacks.catalog import attack
+from radii.attacks.by_name import attack
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
 from radii.attacks.suite import SUITES, Member, members, run_suite
+from radii.attacks.survivor_sample import audit_bound, audit_sample
 from radii.errors import InputError
 from radii.randomness import stream
 from radii.threat import Ball

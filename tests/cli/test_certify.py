@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from radii.models.bundle import Architecture, save_bundle
+from radii.models.io.bundle import Architecture, save_bundle
 
 
 @pytest.fixture

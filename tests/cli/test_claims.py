@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from radii.study.claims import all_claims
-from radii.study.evidence import find
+from radii.papers.claims.claim import all_claims
+from radii.studies.results import find
 
 
 def test_the_ledger_names_every_claim(radii: Callable) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from radii.study.steps import Train
+from radii.runs.steps import Train
 
 N = 40
 IMAGES = np.random.default_rng(0).integers(0, 255, (N, 8, 8), dtype=np.uint8)

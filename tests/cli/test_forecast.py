@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from radii.metrics.links import LINKS
-from radii.metrics.simulated_curves import Truth
+from radii.forecasting.links import LINKS
+from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
 
 

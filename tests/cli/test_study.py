@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from radii.study.store import Store
+from radii.runs.store import Store
 
 GRID = """
 name = "tiny"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from radii.theory import polytopes
-from radii.theory.catalog import STATEMENTS
+from radii.papers.theory.statements import STATEMENTS
 
 
 def test_the_list_names_every_result_and_its_source(radii: Callable) -> None:
@@ -60,7 +59,7 @@ def test_bars_over_words(radii: Callable, tmp_path: Path) -> None:
 
 
 def test_a_failing_theorem_exits_with_one(radii: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polytopes, "facet_bound", lambda n, distance: 1e9)
+    monkeypatch.setattr("radii.papers.theory.facets.facet_bound", lambda n, distance: 1e9)
     shown = radii("theory", "facets", "--largest", 2)
     assert shown.code == 1
     assert shown.out.rstrip().endswith("fails")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radii.data import recipe, sources, variants
-from radii.data.recipe import parse, split
+from radii.data import sources, variant_chain, variants
+from radii.data.variant_chain import parse, split
 from radii.errors import InputError
 
 
@@ -88,7 +88,7 @@ def test_subset_takes_from_train_only() -> None:
 @pytest.mark.parametrize("name", ["digits", "digits+gamma:2", "digits+subset:20+gamma:2", "digits+pca:1-4+binarize"])
 def test_digests_are_known_without_computing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = sources.load(name)
-    monkeypatch.setattr(recipe.Variant, "apply", lambda *_: pytest.fail("a variant was computed"))
+    monkeypatch.setattr(variant_chain.Variant, "apply", lambda *_: pytest.fail("a variant was computed"))
     monkeypatch.setattr(sources, "_base", lambda *_: pytest.fail("the images were opened"))
     assert sources.digest(name) == (data.train.digest, data.test.digest)
 
@@ -104,9 +104,11 @@ def test_digests_tell_variants_orders_and_sources_apart() -> None:
 
 
 def test_slow_variants_of_large_data_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recipe, "SLOW", 100)
+    monkeypatch.setattr(variant_chain, "SLOW", 100)
     first = sources.load("digits+edges")
-    monkeypatch.setitem(recipe.KINDS, "edges", recipe.Kind(None, lambda _: pytest.fail("computed twice"), ""))
+    monkeypatch.setitem(
+        variant_chain.KINDS, "edges", variant_chain.Kind(None, lambda _: pytest.fail("computed twice"), "")
+    )
     again = sources.load("digits+edges")
     assert (again.train.x == first.train.x).all()
     assert again.train.digest == first.train.digest == sources.digest("digits+edges")[0]

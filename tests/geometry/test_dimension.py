@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.geometry.curve import NeighborCurve, neighbor_curve, usual_sizes
 from radii.geometry.dimension import Dimension, dimension_from, intrinsic_dimension
+from radii.geometry.neighbor_curve import NeighborCurve, neighbor_curve, usual_sizes
 
 
 def cube(n: int, d: int, inside: int = 20) -> np.ndarray:

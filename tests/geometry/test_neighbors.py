@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.geometry import search
-from radii.geometry.neighbors import Neighbors, nearest
-from radii.geometry.search import Work
+from radii.geometry.search import engine
+from radii.geometry.search.engine import Work
+from radii.geometry.search.neighbors import Neighbors, nearest
 
 
 def written_out(x, y, rx, ry, norm, label, k, own):
@@ -54,7 +54,7 @@ def test_equals_the_definition(dtype, norm, label, coarse) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> Work:
     """Even small problems go through the compiled kernels."""
-    monkeypatch.setattr(search, "SMALL", 0)
+    monkeypatch.setattr(engine, "SMALL", 0)
     return Work(workers=2)
 
 
@@ -116,7 +116,7 @@ def test_a_killed_search_continues(large, tmp_path, monkeypatch) -> None:
     """Blocks that were finished are read, not computed; another search is refused."""
     x, y = sample(5000, 24, 3, np.uint8)
     work = Work(1, tmp_path / "work")
-    prepare = search._prepare
+    prepare = engine._prepare
     done = []
 
     def dies_after_two(*arguments):
@@ -130,7 +130,7 @@ def test_a_killed_search_continues(large, tmp_path, monkeypatch) -> None:
 
         return block
 
-    monkeypatch.setattr(search, "_prepare", dies_after_two)
+    monkeypatch.setattr(engine, "_prepare", dies_after_two)
     with pytest.raises(KeyboardInterrupt):
         nearest(x, y, work=work)
     kept = sorted(path.name for path in work.folder.glob("block-*"))
@@ -138,11 +138,11 @@ def test_a_killed_search_continues(large, tmp_path, monkeypatch) -> None:
     done.clear()
     again = nearest(x, y, work=work)
     assert len(done) == 1
-    monkeypatch.setattr(search, "_prepare", None)  # a finished search prepares nothing
+    monkeypatch.setattr(engine, "_prepare", None)  # a finished search prepares nothing
     assert np.array_equal(again.distance, nearest(x, y, work=work).distance)
     with pytest.raises(InputError, match="holds another search"):
         nearest(x, y, norm="l2", work=work)
-    monkeypatch.setattr(search, "_prepare", prepare)
+    monkeypatch.setattr(engine, "_prepare", prepare)
     assert np.array_equal(again.index, nearest(x, y).index)
 
 

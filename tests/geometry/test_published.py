@@ -8,9 +8,9 @@ import pytest
 from radii.data import variants
 from radii.data.sources import load
 from radii.geometry.astuteness import astuteness
-from radii.geometry.curve import neighbor_curve
 from radii.geometry.dimension import intrinsic_dimension
 from radii.geometry.interclass import interclass_distance
+from radii.geometry.neighbor_curve import neighbor_curve
 from radii.geometry.separation import separation
 from radii.geometry.spectrum import principal_spectrum
 from radii.geometry.volume import log_volume

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.geometry import search
-from radii.geometry.best import Best
-from radii.geometry.neighbors import nearest
-from radii.geometry.search import Work
+from radii.geometry.search import engine
+from radii.geometry.search.best import Best
+from radii.geometry.search.engine import Work
+from radii.geometry.search.neighbors import nearest
 from radii.geometry.shards import Shard, nearest_in_shards, search_shard, shards
 
 
@@ -98,4 +98,4 @@ def test_a_million_rows_on_disk(real_data, tmp_path, capsys) -> None:
     with capsys.disabled():
         print(f"\n1M rows: {spent:.1f} CPU s, {spent / 2:.2f} ns a pair, 1M x 1M in {spent / 7.2:.1f} CPU hours")
     assert spent / 2e9 < 30e-9
-    assert search.BLOCK >= 1000
+    assert engine.BLOCK >= 1000

@@ -10,9 +10,9 @@ from torch import nn
 
 from radii.errors import InputError
 from radii.models import MODELS
-from radii.models.bundle import parameters
-from radii.models.mlp import MLP
-from radii.models.wide_resnet import PerImageStandardization, WideResNet
+from radii.models.io.bundle import parameters
+from radii.models.zoo.mlp import MLP
+from radii.models.zoo.wide_resnet import PerImageStandardization, WideResNet
 
 MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.bounds import certified_network, lipschitz_bound, weights_digest
 from radii.models.classifier import Classifier
-from radii.models.layer_bounds import bound_layer
 from radii.models.layers.aol import AOLConv2d
 from radii.models.layers.maxmin import MaxMin, NActivation
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
-from radii.models.lipschitz_convnet import LipschitzConvNet
-from radii.models.lipschitz_mlp import LipschitzMLP
-from radii.models.simple_convnet import SimpleConvNet
+from radii.models.lipschitz.layer_bounds import bound_layer
+from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound, weights_digest
+from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_mlp import LipschitzMLP
+from radii.models.zoo.simple_convnet import SimpleConvNet
 
 
 def shaken(model: nn.Module, amount: float = 0.1, seed: int = 0) -> nn.Module:

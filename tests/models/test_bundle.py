@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.bundle import CARD, WEIGHTS, Architecture, fill, initialised, load_bundle, save_bundle
+from radii.models.io.bundle import CARD, WEIGHTS, Architecture, fill, initialised, load_bundle, save_bundle
 
 ARCHITECTURE = Architecture(
     name="lenet5", arguments={"widen": 0.125}, input_shape=(1, 8, 8), classes=("a", "b"), mean=(0.4,), std=(0.2,)

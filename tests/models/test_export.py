@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from radii.certify.margin import certify
+from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.classifier import Classifier
-from radii.models.export import export
-from radii.models.folding import fold
-from radii.models.foreign import load_pt2
-from radii.models.lipschitz_convnet import LipschitzConvNet
+from radii.models.io.export import export
+from radii.models.io.foreign import load_pt2
+from radii.models.lipschitz.folding import fold
+from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
 
 
 def network(layer: str = "aol") -> nn.Module:

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from radii.certify.margin import certify
+from radii.certificates.lipschitz import certify
 from radii.errors import InputError
-from radii.models.bounds import certified_network, lipschitz_bound
-from radii.models.folding import fold
 from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.shape import FirstChannels, ZeroChannels
+from radii.models.lipschitz.folding import fold
+from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
 
 
 @pytest.mark.parametrize("shared", [nn.ReLU(), MaxMin(), nn.Linear(8, 8)])

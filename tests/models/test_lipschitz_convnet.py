@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.lipschitz_convnet import LipschitzConvNet
-from radii.models.lipschitz_mlp import LipschitzMLP
-from radii.models.simple_convnet import SimpleConvNet
+from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_mlp import LipschitzMLP
+from radii.models.zoo.simple_convnet import SimpleConvNet
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from radii.errors import InputError
-from radii.models.nearest import DistanceClassifier
+from radii.models.zoo.distance import DistanceClassifier
 from radii.threat import Ball, length
 
 NORMS = ("l1", "l2", "linf")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from radii.models.operators import convolution_operators, matrix_operator
-from radii.models.spectral import estimated_norm, fallback_norm, grid_norm, proved_norm
+from radii.models.lipschitz.operators import convolution_operators, matrix_operator
+from radii.models.lipschitz.spectral import estimated_norm, fallback_norm, grid_norm, proved_norm
 
 ROOM = 1e-12  # what the SVD itself may be off by
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from radii.certify.relaxation import certify
-from radii.certify.relaxation.bounds import forward
-from radii.certify.relaxation.certify import Bounded, region_of
+from radii.certificates.bounds import certify
+from radii.certificates.bounds.bounded import Bounded, region_of
+from radii.certificates.bounds.propagation import forward
 from radii.errors import InputError
-from radii.models.cnn import WongKolterConvNet
-from radii.models.threshold import ClippingConvNet, ThresholdConvNet
+from radii.models.zoo.cnn import WongKolterConvNet
+from radii.models.zoo.threshold import ClippingConvNet, ThresholdConvNet
 from radii.threat import Ball
 
 

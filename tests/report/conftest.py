@@ -14,7 +14,7 @@ from radii.report.charts import pictures as gallery
 from radii.report.html import Card, Cards, Commands, Report, Section
 from radii.report.pictures import Example, Gallery, Picture
 from radii.report.rows import Field
-from radii.report.tables import table
+from radii.report.table_html import table
 
 POINTS = 360
 ACCURACY = Field("accuracy", percent=True, low="low", high="high")

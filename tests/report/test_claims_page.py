@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from radii.papers.claims.claim import Claim, judge
 from radii.report import browser, html
-from radii.report.claims import page
+from radii.report.claims_page import page
 from radii.report.ledger import Entry, Ledger
-from radii.study.claims import Claim, judge
-from radii.study.evidence import Evidence
-from radii.study.study import Measured
+from radii.studies.results import Evidence
+from radii.studies.study import Measured
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 

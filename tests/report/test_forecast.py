@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from radii.metrics.links import LINKS
-from radii.metrics.simulated_curves import Truth
+from radii.forecasting.links import LINKS
+from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
 from radii.report.drawing import still
-from radii.report.forecast import chart, title
-from radii.study.forecast import Forecast, forecast
-from radii.study.study import ScalingCurve
+from radii.report.forecast_chart import chart, title
+from radii.studies.scaling_forecast import Forecast, forecast
+from radii.studies.study import ScalingCurve
 
 
 @pytest.fixture(scope="module")

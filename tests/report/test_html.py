@@ -15,7 +15,7 @@ from radii.errors import InputError
 from radii.report import html
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.pictures import Example, Gallery, Picture
-from radii.report.tables import Table
+from radii.report.table_html import Table
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from radii.report.studies import page, save, tabulated
-from radii.study.evidence import Evidence
-from radii.study.study import Column, Drawing, Findings, Measured, Study
+from radii.studies.results import Evidence
+from radii.studies.study import Column, Drawing, Findings, Measured, Study
 
 COLUMNS = (Column("n", "points"), Column("accuracy", "accuracy", percent=True, low="low", high="high"))
 ROWS = (

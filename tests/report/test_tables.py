@@ -7,7 +7,7 @@ import pytest
 
 from radii.errors import InputError
 from radii.report.rows import Field
-from radii.report.tables import Table, pivot, quantiles, table
+from radii.report.table_html import Table, pivot, quantiles, table
 
 ACCURACY = Field("accuracy", percent=True, low="low", high="high")
 

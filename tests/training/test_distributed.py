@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from radii.data.batches import Augmentation
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.models.bundle import Architecture, initialised
+from radii.models.io.bundle import Architecture, initialised
 from radii.randomness import numpy_stream, threads
 from radii.training.distributed import Team, team, teamwork
 from radii.training.loop import Recipe, train

@@ -9,10 +9,10 @@ import pytest
 
 from radii.data.dataset import Data, Dataset
 from radii.errors import InputError
-from radii.study.learning_rate import search, trial_steps
-from radii.study.planning import data_spec, train_step
-from radii.study.store import Store
-from radii.training.learning_rate import Search, Trial, held_out, rates
+from radii.runs.planning import data_spec, train_step
+from radii.runs.rate_search import search, trial_steps
+from radii.runs.store import Store
+from radii.training.rate_trials import Search, Trial, held_out, rates
 
 
 def two_classes(n: int = 200) -> Data:

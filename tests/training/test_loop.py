@@ -16,7 +16,7 @@ from torch import nn
 from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.models.bundle import Architecture, initialised
+from radii.models.io.bundle import Architecture, initialised
 from radii.randomness import numpy_stream, stream_seed, threads
 from radii.training.checkpoint import read
 from radii.training.events import recorded

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from radii.certify.relaxation import certify
+from radii.certificates.bounds import certify
 from radii.errors import InputError
-from radii.models.cnn import WongKolterConvNet
+from radii.models.zoo.cnn import WongKolterConvNet
 from radii.threat import Ball
 from radii.training.objectives.crown_ibp import CrownIBP
 from radii.training.objectives.interval_bounds import IntervalBounds

@@ -1,0 +1,1 @@
+"""Attacks: searches for inputs of the ball that change the prediction."""

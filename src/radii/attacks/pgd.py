@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor, nn
 
+from radii.attacks.ascent import ascend
 from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial, hit, misclassified
 from radii.attacks.draws import start_inside
 from radii.attacks.losses import cross_entropy, margin
-from radii.attacks.step import ascend
 from radii.errors import InputError
 from radii.threat import Ball
 

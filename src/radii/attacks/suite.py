@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from radii.attacks.apgd import APGD
 from radii.attacks.attack import Attack
-from radii.attacks.audit import AuditBound, audit_bound, audit_sample
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
+from radii.attacks.survivor_sample import AuditBound, audit_bound, audit_sample
 from radii.errors import unknown_name
 from radii.randomness import stream
 from radii.threat import Ball

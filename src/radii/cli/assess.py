@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.terminal import Json, Seed
-from radii.files import check_writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,8 +34,8 @@ def assess(
     """How robust can a classifier on this data be, and how robust are two of them? One HTML report."""
     from radii.report.assessment import page
     from radii.report.html import write
-    from radii.study.assess import assess as assess_
-    from radii.study.observations import observations
+    from radii.report.observations import observations
+    from radii.studies.assess import assess as assess_
 
     check_writable(out)
     with terminal.progress_shown():

@@ -29,14 +29,14 @@ def attack(
     """Try one attack on test points; its result is an upper bound of robust accuracy, no more."""
     import numpy as np
 
-    from radii.attacks.catalog import attack as attack_
-    from radii.attacks.catalog import named
+    from radii.atomic import write_whole
+    from radii.attacks.by_name import attack as attack_
+    from radii.attacks.by_name import named
     from radii.data import sources
-    from radii.files import write_whole
-    from radii.metrics.accuracy import accuracy
-    from radii.metrics.splits import choose
+    from radii.evaluation.accuracy import accuracy
+    from radii.evaluation.splits import choose
     from radii.models.classifier import predict
-    from radii.study.reference import find_model
+    from radii.runs.reference import find_model
     from radii.threat import Ball
 
     ball = Ball.parse(threat)

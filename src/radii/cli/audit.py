@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot
-from radii.files import check_writable
 
 if TYPE_CHECKING:
     from radii.data.dataset import Data
@@ -38,7 +38,7 @@ def audit(
     from radii.data.sources import load
     from radii.geometry.audit import EPSILON
     from radii.geometry.audit import audit as measure
-    from radii.geometry.search import Work
+    from radii.geometry.search.engine import Work
     from radii.threat import Ball, parse_radius
 
     radius = parse_radius(eps) if eps else EPSILON.get(norm, 1.0)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from radii.certify.certificate import Certificate
+    from radii.certificates.certificate import Certificate
     from radii.data.dataset import Data, Dataset
-    from radii.study.reference import Found
+    from radii.runs.reference import Found
 
 PAPER_RADII = ("36/255", "72/255", "108/255", "1")
 METHODS_HELP = "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest."
@@ -69,10 +69,10 @@ def _chosen(
     model: str, data: Data, methods: list[str], norm: str, sigma: float | None, weights: Path | None, trust: str | None
 ) -> tuple[Found, list[str], str]:
     """The model, the methods that `auto` stands for, and the reason."""
-    from radii.certify.methods import METHODS, strongest
+    from radii.certificates.choose import METHODS, strongest
     from radii.errors import unknown_name
-    from radii.models.nearest import DistanceClassifier
-    from radii.study.reference import Found, find_model
+    from radii.models.zoo.distance import DistanceClassifier
+    from radii.runs.reference import Found, find_model
     from radii.threat import Ball
 
     known = Ball.parse(f"{norm}:1").norm
@@ -90,7 +90,7 @@ def _chosen(
 
 
 def _write_properties(folder: Path, found: Found, test: Dataset, norm: str, radii: list[float]) -> None:
-    from radii.certify.property import write_instances
+    from radii.certificates.vnnlib import write_instances
     from radii.threat import Ball
 
     for radius in radii:
@@ -101,7 +101,7 @@ def _write_properties(folder: Path, found: Found, test: Dataset, norm: str, radi
 def _certificates(
     found: Found, methods: list[str], data: Data, test: Dataset, radii: list[float], options: dict[str, Any]
 ) -> dict[str, Certificate]:
-    from radii.certify.methods import Settings, certificate
+    from radii.certificates.choose import Settings, certificate
 
     stored = data.train.tensors() if "nearest" in methods else None
     settings = Settings(radii=radii, box=data.train.box, stored=stored, **options)
@@ -147,7 +147,7 @@ def _show_several(
 
 
 def _accuracy(held: NDArray[np.bool_]) -> str:
-    from radii.metrics.accuracy import accuracy
+    from radii.evaluation.accuracy import accuracy
 
     return str(accuracy(held))
 
@@ -169,8 +169,8 @@ def _told(name: str, made: Certificate) -> list[str]:
 
 
 def _summary(made: Certificate, right: NDArray[np.bool_], radii: list[float], name: str) -> dict[str, Any]:
-    from radii.certify.population import certified_accuracy_of_distribution
-    from radii.metrics.accuracy import accuracy
+    from radii.certificates.population import certified_accuracy_of_distribution
+    from radii.evaluation.accuracy import accuracy
 
     rows = []
     for radius in radii:
@@ -204,8 +204,8 @@ def _by_margin(
     json: str | None,
 ) -> None:
     """Two certificates of one network: the textbook one (margin over √2 L) and the tighter, pairwise one."""
-    from radii.certify.margin import certify as certify_
-    from radii.models.bounds import lipschitz_bound
+    from radii.certificates.lipschitz import certify as certify_
+    from radii.models.lipschitz.network_bound import lipschitz_bound
 
     x, y = test.tensors()
     bound = lipschitz_bound(found.model, test.shape, prove=proof)
@@ -237,7 +237,7 @@ def _table(
     tight: NDArray[np.float64],
     textbook: NDArray[np.float64],
 ) -> list[dict[str, Any]]:
-    from radii.metrics.accuracy import accuracy
+    from radii.evaluation.accuracy import accuracy
 
     rows = [{"radius": "0 (clean)", "certified": accuracy(correct), "by the √2 rule": accuracy(correct)}]
     for name, radius in zip(names, radii, strict=True):
@@ -284,7 +284,7 @@ def curve_rows(
     right: dict[str, NDArray[np.bool_]], proved: dict[str, NDArray[np.float64]], steps: int = 100
 ) -> list[dict[str, Any]]:
     """Certified accuracy over the radius with its 95% interval as tidy rows, one series per certificate."""
-    from radii.metrics.accuracy import accuracy
+    from radii.evaluation.accuracy import accuracy
 
     largest = max(float(radius.max()) for radius in proved.values())
     rows = []

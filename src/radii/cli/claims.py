@@ -16,7 +16,7 @@ from radii.cli.terminal import Json
 from radii.errors import InputError
 
 if TYPE_CHECKING:
-    from radii.study.claims import Claim, Verdict
+    from radii.papers.claims.claim import Claim, Verdict
 
 COLORS = {"holds": "green", "fails": "red", "not run": "dim"}
 CHEAP = ("formulas", "theory", "separation", "geometry")  # minutes, nothing trained
@@ -33,9 +33,9 @@ def claims(
     json: Json = None,
 ) -> None:
     """Which statements of the papers hold: measured beside published, with the evidence."""
-    from radii.files import check_writable
-    from radii.study.claims import check_budget, choose, ledger
-    from radii.study.wording import summary
+    from radii.atomic import check_writable
+    from radii.papers.claims.claim import check_budget, choose, ledger
+    from radii.papers.claims.wording import summary
 
     chosen, at = choose(what), check_budget(budget)
     if html is not None:
@@ -50,7 +50,7 @@ def claims(
         _list(console, verdicts)
         console.print(f"\n[bold]{escape(summary(verdicts))}[/] `radii claims ID` explains one.")
     if html is not None:
-        from radii.report.claims import page
+        from radii.report.claims_page import page
         from radii.report.html import write
 
         console.print(f"page: {escape(str(write(page(verdicts), html)))}")
@@ -61,29 +61,29 @@ def claims(
 
 def _compute(chosen: Sequence[Claim], budget: str) -> None:
     """The studies of the chosen claims that train nothing and have no result at the budget yet."""
-    from radii.study import evidence
-    from radii.study.catalog import study
-    from radii.study.claims import check_budget
-    from radii.study.executors import plan, run_here
-    from radii.study.store import Store
+    from radii.papers.claims.claim import check_budget
+    from radii.runs.executors import plan, run_here
+    from radii.runs.store import Store
+    from radii.studies import results
+    from radii.studies.study import registered_study
 
     store, at = Store.default(), check_budget(budget) or "cpu"
     wanted = {claim.study for claim in chosen}
     with terminal.progress_shown():
-        for name in [name for name in CHEAP if name in wanted and evidence.find(name, store, at) is None]:
-            made = study(name)
+        for name in [name for name in CHEAP if name in wanted and results.find(name, store, at) is None]:
+            made = registered_study(name)
             try:
                 run_here(plan([cell.step for cell in made.cells(at)]), store)
             except InputError as error:  # a dataset that is not here must not keep the others from being judged
                 terminal.complain(f"{name} was not run: {error}")
                 continue
             command = f"radii claims {name} --run --budget {at}"
-            evidence.save(evidence.to_json(evidence.collect(made, at, store), made, command), store)
+            results.save(results.to_json(results.collect(made, at, store), made, command), store)
 
 
 def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
     """Two lines per claim, paper by paper."""
-    from radii.study.wording import evidence, expected, measured, outcome, runs
+    from radii.papers.claims.wording import evidence, expected, measured, outcome, runs
 
     paper = ""
     for verdict in verdicts:
@@ -99,7 +99,7 @@ def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 def _explain(console: Console, verdict: Verdict) -> None:
     """Everything about one claim."""
-    from radii.study.wording import evidence, number, outcome, stated
+    from radii.papers.claims.wording import evidence, number, outcome, stated
 
     claim = verdict.claim
     console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(outcome(verdict))}[/]")

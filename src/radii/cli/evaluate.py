@@ -16,8 +16,8 @@ from radii.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from radii.certify.certificate import Certificate
-    from radii.metrics.scores import Scores
+    from radii.certificates.certificate import Certificate
+    from radii.evaluation.scores import Scores
     from radii.report.charts import Chart
 
 Model = Annotated[str, typer.Argument(help="A run, a bundle, package.module:factory, .pt2 or .onnx.")]
@@ -46,9 +46,9 @@ def evaluate(
 ) -> None:
     """Clean accuracy, the bracket of robust accuracy, broken radii and reasons to doubt them."""
     from radii.data import sources
-    from radii.metrics.evaluation import evaluate as evaluate_
-    from radii.metrics.splits import SplitScores, choose
-    from radii.study.reference import find_model
+    from radii.evaluation.evaluate import evaluate as evaluate_
+    from radii.evaluation.splits import SplitScores, choose
+    from radii.runs.reference import find_model
     from radii.threat import Ball
 
     ball = Ball.parse(threat)
@@ -92,7 +92,7 @@ def evaluate(
 
 
 def _certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
-    from radii.study.steps import strongest_certificate
+    from radii.runs.steps import strongest_certificate
 
     return strongest_certificate(model, x)
 
@@ -136,7 +136,7 @@ def _radius(value: float | None) -> str:
 
 def curve_chart(scores: dict[str, Scores], title: str) -> Chart:
     """Robust accuracy over the radius with its 95% bands: proved below, unbroken above, per split."""
-    from radii.metrics.accuracy import curve_table
+    from radii.evaluation.accuracy import curve_table
     from radii.report import charts
     from radii.report.rows import Field
 
@@ -154,8 +154,8 @@ def curve_chart(scores: dict[str, Scores], title: str) -> Chart:
 
 
 def _write_pictures(path: Path, scores: Scores, x: Tensor, console: Console) -> None:
-    from radii.files import write_whole
-    from radii.metrics.examples import contact_sheet, worst_examples
+    from radii.atomic import write_whole
+    from radii.evaluation.examples import contact_sheet, worst_examples
 
     examples = worst_examples(scores, x)
     if not examples:

@@ -20,8 +20,8 @@ def export(
     json: Json = None,
 ) -> None:
     """Write a model as ONNX or .pt2, its constrained layers folded to plain ones, its certificate inside."""
-    from radii.models.export import export as export_
-    from radii.study.reference import find_model
+    from radii.models.io.export import export as export_
+    from radii.runs.reference import find_model
 
     found = find_model(model, trusted=trust)
     if found.architecture is None:

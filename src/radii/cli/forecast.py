@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot
 from radii.errors import InputError
-from radii.files import check_writable
 
 if TYPE_CHECKING:
-    from radii.study.forecast import Forecast
+    from radii.studies.scaling_forecast import Forecast
 
 
 def forecast(
@@ -35,7 +35,7 @@ def forecast(
     plot: Plot = None,
 ) -> None:
     """How much data does a target need? For example: radii forecast data-scaling --target 0.7."""
-    from radii.study.forecast import forecast as forecast_
+    from radii.studies.scaling_forecast import forecast as forecast_
 
     if plot is not None:
         check_writable(plot)
@@ -81,7 +81,7 @@ def rows(found: Forecast) -> list[tuple[str, str, str]]:
 def _draw(found: tuple[Forecast, ...], path: Path) -> None:
     """An .html has all curves; a picture has one."""
     from radii.report.drawing import save
-    from radii.report.forecast import chart
+    from radii.report.forecast_chart import chart
     from radii.report.html import Prose, Report, Section, write
 
     if path.suffix.lower() == ".html":

@@ -34,9 +34,9 @@ def lr_search(
     Every trial is a run of its own: a killed search continues where it stopped.
     The defaults are those of Prach & Lampert 2025: 16 rates from 0.001 to 10.
     """
-    from radii.study.learning_rate import search
-    from radii.study.store import Store
-    from radii.training.learning_rate import rates
+    from radii.runs.rate_search import search
+    from radii.runs.store import Store
+    from radii.training.rate_trials import rates
 
     store = Store.default()
     template = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)

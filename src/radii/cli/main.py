@@ -7,9 +7,9 @@ from importlib import import_module
 
 import typer
 
+from radii.allocator import keep_freed
 from radii.cli import terminal
 from radii.errors import ContradictionError, InputError
-from radii.memory import keep_freed
 
 app = typer.Typer(
     name="radii",

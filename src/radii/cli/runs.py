@@ -12,7 +12,7 @@ from radii.cli import terminal
 from radii.cli.terminal import Json
 
 if TYPE_CHECKING:
-    from radii.study.store import Run
+    from radii.runs.store import Run
 
 app = typer.Typer(help="List, show, compare and delete committed runs.", invoke_without_command=True)
 
@@ -22,7 +22,7 @@ def runs(context: typer.Context, json: Json = None) -> None:
     """List committed runs; `show`, `compare` and `delete` take a run's id or the beginning of it."""
     if context.invoked_subcommand:
         return
-    from radii.study.store import Store
+    from radii.runs.store import Store
 
     store = Store.default()
     rows = [_row(run) for run in store.runs()]
@@ -38,7 +38,7 @@ def runs(context: typer.Context, json: Json = None) -> None:
 @app.command()
 def show(run: str, json: Json = None) -> None:
     """The spec, result and environment of one run."""
-    from radii.study.store import Store
+    from radii.runs.store import Store
 
     found = Store.default().find(run)
     content = {"run": found.id, "spec": found.spec, "result": found.result, "environment": found.environment}
@@ -50,7 +50,7 @@ def show(run: str, json: Json = None) -> None:
 @app.command()
 def compare(first: str, second: str, json: Json = None) -> None:
     """Where two runs differ, in what was asked and in what came out."""
-    from radii.study.store import Store
+    from radii.runs.store import Store
 
     store = Store.default()
     one, two = store.find(first), store.find(second)
@@ -70,7 +70,7 @@ def compare(first: str, second: str, json: Json = None) -> None:
 @app.command()
 def delete(runs: list[str], yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Delete runs."""
-    from radii.study.store import Store
+    from radii.runs.store import Store
 
     store = Store.default()
     found = [store.find(run) for run in runs]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot
 from radii.errors import InputError, unknown_name
-from radii.files import check_writable
 
 if TYPE_CHECKING:
-    from radii.study.evidence import Evidence
-    from radii.study.runner import Outcome, Request
-    from radii.study.store import Store
-    from radii.study.study import Study
-    from radii.study.survey import Line, Remaining, Survey
+    from radii.runs.store import Store
+    from radii.studies.plan import Line, Remaining, Survey
+    from radii.studies.results import Evidence
+    from radii.studies.runner import Outcome, Request
+    from radii.studies.study import Study
 
 app = typer.Typer(help="Run the papers' studies and your own; nothing is computed twice.", no_args_is_help=True)
 
@@ -38,12 +38,12 @@ Out = Annotated[Path | None, typer.Option(help="Folder of runs; $RADII_RUNS or .
 @app.command("list")
 def list_(out: Out = None, json: Json = None) -> None:
     """The studies there are, and what is measured of each."""
-    from radii.study import catalog
-    from radii.study.started import named, started
+    from radii.studies.started import named, started
+    from radii.studies.study import STUDIES
 
     store = _store(out)
-    own = [record.reference for record in started(store) if record.name not in catalog.NAMES]
-    found = [_entry(named(name, store), store) for name in [*catalog.NAMES, *own]]
+    own = [record.reference for record in started(store) if record.name not in STUDIES]
+    found = [_entry(named(name, store), store) for name in [*STUDIES, *own]]
     console = terminal.show(json)
     for entry in found:
         console.print(f"[bold]{entry['name']}[/]  {escape(entry['title'])}  [dim]{escape(entry['source'])}[/]")
@@ -57,8 +57,8 @@ def list_(out: Out = None, json: Json = None) -> None:
 def _entry(study: Study, store: Store) -> dict[str, Any]:
     """A study and, for every budget, its cells and what is measured."""
     from radii.data.sources import only_local
-    from radii.study.runner import latest
-    from radii.study.study import BUDGETS
+    from radii.studies.runner import latest
+    from radii.studies.study import BUDGETS
 
     budgets = {}
     for budget in BUDGETS:
@@ -94,7 +94,7 @@ def run(
     json: Json = None,
 ) -> None:
     """Compute what is missing of one or several studies; steps that they share are computed once."""
-    from radii.study.runner import Request
+    from radii.studies.runner import Request
 
     request = Request(tuple(names), budget, executor, workers, address, tuple(step or ()))  # type: ignore[arg-type]
     _run(request, _store(out, device), dry_run, json, plot)
@@ -113,8 +113,8 @@ def resume(
     json: Json = None,
 ) -> None:
     """Go on with a study that was interrupted or has failed steps."""
-    from radii.study.runner import Request
-    from radii.study.started import started
+    from radii.studies.runner import Request
+    from radii.studies.started import started
 
     store = _store(out, device)
     begun = [record for record in started(store) if name in (None, record.name, record.reference)]
@@ -129,9 +129,9 @@ def resume(
 @app.command()
 def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = None, json: Json = None) -> None:
     """What a study found: its table, as far as it is measured; with --plot its charts."""
-    from radii.study.runner import latest
-    from radii.study.started import named
-    from radii.study.study import BUDGETS
+    from radii.studies.runner import latest
+    from radii.studies.started import named
+    from radii.studies.study import BUDGETS
 
     if plot is not None:
         check_writable(plot)
@@ -148,18 +148,18 @@ def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = No
 
 
 def _store(out: Path | None, device: str = "cpu") -> Store:
-    from radii.study.store import Store
+    from radii.runs.store import Store
 
     return Store.default(device) if out is None else Store(out, device)
 
 
 def _run(request: Request, store: Store, dry: bool, json: str | None, plot: Path | None) -> None:
     from radii.data.sources import only_local
-    from radii.study.executors import chosen
-    from radii.study.rates import Rates
-    from radii.study.runner import run_studies
-    from radii.study.started import named
-    from radii.study.survey import survey
+    from radii.runs.executors import chosen
+    from radii.studies.plan import survey
+    from radii.studies.runner import run_studies
+    from radii.studies.started import named
+    from radii.studies.step_times import Rates
 
     if plot is not None:
         check_writable(plot)
@@ -186,7 +186,7 @@ def _run(request: Request, store: Store, dry: bool, json: str | None, plot: Path
 
 def _show_plan(planned: Survey, left: Remaining, json: str | None) -> None:
     """The steps with what they took or may take."""
-    from radii.study.survey import describe, duration
+    from radii.studies.plan import describe, duration
 
     several = len({name for line in planned.lines for name in line.studies}) > 1
     rows = [
@@ -230,7 +230,7 @@ def _short(run_id: str) -> str:
 
 
 def _estimate(planned: Survey, left: Remaining) -> str:
-    from radii.study.survey import told_time
+    from radii.studies.plan import told_time
 
     done = len(planned.lines) - len(planned.todo)
     if not planned.todo:
@@ -249,7 +249,7 @@ class _Finished:
         self._count = 0
 
     def __call__(self, line: Line, error: BaseException | None, left: Remaining) -> None:
-        from radii.study.survey import describe, duration, told_time
+        from radii.studies.plan import describe, duration, told_time
 
         self._count += 1
         took = "[bold red]failed[/]" if error is not None or line.seconds is None else duration(line.seconds)
@@ -271,7 +271,7 @@ def _show_failures(outcome: Outcome, json: str | None) -> None:
 def _tell(study: Study, found: Evidence, command: str, json: str | None, plot: Path | None) -> dict[str, Any]:
     """Table on stdout, charts into files; the JSON content of the study."""
     from radii.report.studies import save, tabulated
-    from radii.study import evidence
+    from radii.studies import results
 
     findings = study.analyze(found.measured)
     console = terminal.show(json)
@@ -284,7 +284,7 @@ def _tell(study: Study, found: Evidence, command: str, json: str | None, plot: P
     if plot is not None:
         for path in save(study, found, findings, command, plot):
             console.print(f"written: {escape(str(path))}")
-    return evidence.to_json(found, study, command)
+    return results.to_json(found, study, command)
 
 
 def register(main: typer.Typer) -> None:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from radii import progress
-from radii.files import check_chart, write_whole
+from radii.atomic import check_chart, write_whole
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
 

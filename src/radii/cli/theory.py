@@ -16,11 +16,11 @@ from typer.core import TyperGroup
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot, Seed
 from radii.errors import unknown_name
-from radii.theory.catalog import STATEMENTS, Statement
+from radii.papers.theory.statements import STATEMENTS, Statement
 
 if TYPE_CHECKING:
+    from radii.papers.theory.result import Chart, Result, Row
     from radii.report import charts
-    from radii.theory.result import Chart, Result, Row
 
 ALL = "all"
 

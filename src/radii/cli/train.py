@@ -14,8 +14,8 @@ from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot, Seed
 
 if TYPE_CHECKING:
-    from radii.study.steps import Train
-    from radii.study.store import Run, Store
+    from radii.runs.steps import Train
+    from radii.runs.store import Run, Store
 
 Dataset = Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")]
@@ -53,7 +53,7 @@ def train(
     Settings: epochs=20 batch_size=256 optimizer.lr=0.1 augmentation.crop=4 model.width=32 …
     Under torchrun all its processes train together: torchrun --nproc-per-node 2 --no-python radii train …
     """
-    from radii.study.store import Store
+    from radii.runs.store import Store
     from radii.training.distributed import teamwork
     from radii.training.events import recorded
 
@@ -81,7 +81,7 @@ def planned(
     store: Store,
 ) -> Train:
     """The training step that the options mean: recipe at its budget, then the file, then KEY=VALUE."""
-    from radii.study.planning import data_spec, train_step
+    from radii.runs.planning import data_spec, train_step
     from radii.training.recipes import laid_over, plan
 
     model, method, preprocessing = names
@@ -103,7 +103,7 @@ def planned(
 
 def _layers(step: Train):  # type: ignore[no-untyped-def]
     """Layers, parameters and multiply-adds as a table."""
-    from radii.models.bundle import Architecture
+    from radii.models.io.bundle import Architecture
     from radii.models.summary import summary
 
     data = step.data.load()
@@ -121,7 +121,7 @@ def _layers(step: Train):  # type: ignore[no-untyped-def]
 
 def _together(step: Train, store: Store, agreed) -> Run | None:  # type: ignore[no-untyped-def]
     """One process performs and commits the step; the others train along."""
-    from radii.study.store import Workspace
+    from radii.runs.store import Workspace
     from radii.training.distributed import team
 
     work = Workspace(store.root / "work" / step.run_id, store)

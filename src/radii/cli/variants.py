@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from radii.atomic import write_whole
 from radii.cli import terminal
-from radii.files import write_whole
 
 WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--pca")
 USUAL = ("smooth:3", "smooth:5", "smooth:8", "saturate:4", "saturate:16", "gamma:0.5", "scale:0.5", "binarize", "edges")
@@ -51,12 +51,12 @@ def variants(
 ) -> None:
     """Draw a dataset's variants side by side, for example: radii variants mnist --smooth 2 5 8."""
     from radii import progress
-    from radii.data import gallery, recipe, sources
+    from radii.data import gallery, sources, variant_chain
 
     valued = {"smooth": smooth, "smooth2d": smooth2d, "saturate": saturate, "gamma": gamma, "scale": scale, "pca": pca}
     asked = [f"{name}:{value}" for name, values in valued.items() for value in values or ()]
     asked += ["binarize"] * binarize + ["edges"] * edges + list(chain or ())
-    chains = ["+".join(str(recipe.parse(part)) for part in text.split("+")) for text in asked or USUAL]
+    chains = ["+".join(str(variant_chain.parse(part)) for part in text.split("+")) for text in asked or USUAL]
     with progress.display(terminal.RichDisplay()):
         data = sources.load(dataset)
         rows = gallery.examples(data, chains)

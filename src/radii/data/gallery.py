@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from radii.data import recipe, subspace, variants
+from radii.data import subspace, variant_chain, variants
 from radii.data.dataset import Data
 from radii.errors import InputError
 
@@ -34,12 +34,12 @@ def examples(data: Data, chains: Sequence[str], columns: int = 10) -> list[tuple
     for text in chains:
         shown = Data(few, few, data.name)
         for place, part in enumerate(text.split("+")):
-            shown = _changed(shown, recipe.parse(part), data if place == 0 else None)
+            shown = _changed(shown, variant_chain.parse(part), data if place == 0 else None)
         rows.append((text, variants.as_float(shown.train.x)))
     return rows
 
 
-def _changed(few: Data, variant: recipe.Variant, whole: Data | None) -> Data:
+def _changed(few: Data, variant: variant_chain.Variant, whole: Data | None) -> Data:
     if variant.kind == "subset":
         raise InputError("A subset changes no image: leave subset out of the gallery.")
     if variant.kind != "pca":

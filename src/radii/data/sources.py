@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.data import cache, formats, hub, recipe
+from radii.data import cache, formats, hub, variant_chain
 from radii.data.dataset import Data
 from radii.data.formats import Encoded, Side, Source
 from radii.errors import InputError, unknown_name
@@ -39,7 +39,7 @@ class Found:
 
 def load(name: str) -> Data:
     """The train and test split of ``DATASET``: a name or path with variants behind it."""
-    base, chain = recipe.split(name)
+    base, chain = variant_chain.split(name)
     data = _base(locate(base))
     for variant in chain:
         data = variant.apply(data)
@@ -48,7 +48,7 @@ def load(name: str) -> Data:
 
 def digest(name: str) -> tuple[str, str]:
     """The digests of train and test, without computing variants; decodes only what was never decoded."""
-    base, chain = recipe.split(name)
+    base, chain = variant_chain.split(name)
     found = locate(base)
     meta = cache.read_meta(found.identity)
     if meta is None:
@@ -65,7 +65,7 @@ def digest(name: str) -> tuple[str, str]:
 
 def decoded_bytes(name: str) -> int:
     """The size of a dataset's arrays, both splits, before its variants; 0 for what was never decoded."""
-    meta = cache.read_meta(locate(recipe.split(name)[0]).identity)
+    meta = cache.read_meta(locate(variant_chain.split(name)[0]).identity)
     return 0 if meta is None else sum(meta["bytes"].values())
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.geometry.neighbors import nearest
-from radii.geometry.search import Work
+from radii.geometry.search.engine import Work
+from radii.geometry.search.neighbors import nearest
 from radii.geometry.separation import Separation
 
 

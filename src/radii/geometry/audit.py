@@ -12,11 +12,11 @@ from radii.data.dataset import Data, Dataset
 from radii.errors import InputError, unknown_name
 from radii.geometry import verdict
 from radii.geometry.astuteness import Astuteness, astuteness
-from radii.geometry.curve import NeighborCurve, neighbor_curve
 from radii.geometry.dimension import Dimension, intrinsic_dimension
+from radii.geometry.equal_inputs import EqualInputs, contradictions, equal_inputs
 from radii.geometry.interclass import InterclassDistance, interclass_distance
-from radii.geometry.noise import EqualInputs, contradictions, equal_inputs
-from radii.geometry.search import Work
+from radii.geometry.neighbor_curve import NeighborCurve, neighbor_curve
+from radii.geometry.search.engine import Work
 from radii.geometry.separation import Separation, separation
 from radii.geometry.spectrum import Spectrum, principal_spectrum
 from radii.geometry.volume import log_volume

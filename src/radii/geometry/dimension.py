@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError, unknown_name
-from radii.geometry.neighbors import nearest
+from radii.geometry.search.neighbors import nearest
 from radii.randomness import numpy_stream
 
 Method = Literal["mle", "mle-mean", "two-nn"]

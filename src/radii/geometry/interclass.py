@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from radii import progress
 from radii.errors import InputError
-from radii.geometry.points import labelled
+from radii.geometry.search.points import labelled
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radii.atomic import write_whole
 from radii.data import gallery
 from radii.data.dataset import Dataset
 from radii.data.variants import as_float
 from radii.errors import InputError
-from radii.files import write_whole
 from radii.geometry.separation import Separation
 from radii.threat import format_radius
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError
-from radii.geometry.neighbors import nearest
-from radii.geometry.search import Work
+from radii.geometry.search.engine import Work
+from radii.geometry.search.neighbors import nearest
 from radii.threat import Norm
 
 QUANTILES = (0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 1.0)

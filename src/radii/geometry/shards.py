@@ -1,7 +1,7 @@
 """References in shards on disk, searched by any executor and merged exactly.
 
 A search over shards is the search over the whole: the k best of each shard,
-merged by score and index (:meth:`radii.geometry.best.Best.merged`). Tasks
+merged by score and index (:meth:`radii.geometry.search.best.Best.merged`). Tasks
 carry file names and row ranges, never arrays, so processes, Dask's
 ``client.get_executor()`` and Ray's pool serve alike.
 """
@@ -17,10 +17,10 @@ import numpy as np
 
 from radii import progress
 from radii.errors import InputError
-from radii.geometry.best import Best
-from radii.geometry.neighbors import Label, Neighbors, check, in_pixels
-from radii.geometry.points import Points, labelled
-from radii.geometry.search import Work, search
+from radii.geometry.search.best import Best
+from radii.geometry.search.engine import Work, search
+from radii.geometry.search.neighbors import Label, Neighbors, check, in_pixels
+from radii.geometry.search.points import Points, labelled
 from radii.threat import Norm
 
 

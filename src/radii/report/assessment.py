@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from radii.metrics.accuracy import Accuracy
-from radii.report import charts, forecast, pictures
+from radii.evaluation.accuracy import Accuracy
+from radii.report import charts, forecast_chart, pictures
 from radii.report.charts import Chart, Rule
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
+from radii.report.observations import observations
 from radii.report.pictures import Example, Gallery, Picture
 from radii.report.rows import Field, Row
-from radii.report.tables import Table, table
-from radii.study.assess import Assessed, Assessment
-from radii.study.forecast import Forecast
-from radii.study.observations import observations
+from radii.report.table_html import Table, table
+from radii.studies.assess import Assessed, Assessment
+from radii.studies.scaling_forecast import Forecast
 from radii.threat import Ball, format_radius
 
 GROWTH = (
@@ -327,7 +327,7 @@ def growth(told: Forecast | str) -> tuple[Chart | Prose, ...]:
     """Proved accuracy over the number of training points, and how much data five more points need."""
     if isinstance(told, str):
         return (Prose(f"No forecast: {told}"),)
-    return forecast.chart(told), Prose(f"Five more points of proved accuracy: {told.verdict}")
+    return forecast_chart.chart(told), Prose(f"Five more points of proved accuracy: {told.verdict}")
 
 
 def on_claims(found: Assessment) -> Table:

@@ -20,7 +20,7 @@ from radii.errors import InputError
 from radii.report import encodings as draw
 from radii.report.encodings import Rule
 from radii.report.rows import Field, Row, distinct, field, picked
-from radii.report.tables import Table, pivot, quantiles, table
+from radii.report.table_html import Table, pivot, quantiles, table
 
 __all__ = ["Chart", "Field", "Rule", "bars", "curves", "heatmap", "histogram", "pictures", "points"]
 

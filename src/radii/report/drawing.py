@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from radii.files import check_chart, write_whole
+from radii.atomic import check_chart, write_whole
 from radii.report.charts import HEIGHT, Chart
 from radii.report.encodings import HOVER
 from radii.report.theme import theme

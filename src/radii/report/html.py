@@ -23,12 +23,12 @@ from typing import Any, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from radii.files import write_whole
+from radii.atomic import write_whole
 from radii.report import drawing
 from radii.report.charts import Chart
 from radii.report.ledger import Ledger
 from radii.report.pictures import Gallery
-from radii.report.tables import Table
+from radii.report.table_html import Table
 from radii.report.theme import DARK, LIGHT
 
 Tone = Literal["plain", "possible", "proved", "true", "broken"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from radii.report.tables import Table
+from radii.report.table_html import Table
 
 Mark = Literal["holds", "fails", "open"]
 

@@ -9,9 +9,9 @@ from radii.report.charts import Chart
 from radii.report.drawing import save as save_chart
 from radii.report.html import Commands, Report, Section, write
 from radii.report.rows import Field
-from radii.report.tables import Table, table
-from radii.study.evidence import Evidence
-from radii.study.study import Column, Drawing, Findings, Study
+from radii.report.table_html import Table, table
+from radii.studies.results import Evidence
+from radii.studies.study import Column, Drawing, Findings, Study
 
 
 def tabulated(findings: Findings) -> Table:

@@ -21,10 +21,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from radii import progress
+from radii.allocator import keep_freed
 from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.memory import keep_freed
 from radii.models.classifier import predict
 from radii.randomness import stream_seed
 from radii.spec import Spec

@@ -12,10 +12,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from radii.certify.margin import certify
+from radii.certificates.lipschitz import certify
 from radii.errors import InputError
-from radii.models.bounds import lipschitz_bound
-from radii.models.folding import fold
 from radii.models.layers.aol import AOLConv2d, AOLLinear
 from radii.models.layers.cpl import CPLConv2d, CPLLinear
 from radii.models.layers.families import FAMILIES
@@ -26,7 +24,9 @@ from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
 from radii.models.layers.residual import residual_step
 from radii.models.layers.sll import SLLConv2d, SLLLinear
 from radii.models.layers.soc import SOCConv2d
-from radii.models.lipschitz_convnet import LipschitzConvNet
+from radii.models.lipschitz.folding import fold
+from radii.models.lipschitz.network_bound import lipschitz_bound
+from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
 
 LAYERS = {
     "cpl": (lambda: CPLConv2d(3, 3), (3, 5, 4)),

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
 from radii.training.objectives.gloro import GloRo
 from radii.training.objectives.objective import Moment
 from radii.training.objectives.offset_cross_entropy import OffsetCrossEntropy, offset_cross_entropy

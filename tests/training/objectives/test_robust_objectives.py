@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.bundle import Architecture, initialised, save_bundle
 from radii.models.classifier import predict
-from radii.models.mlp import MLP
+from radii.models.io.bundle import Architecture, initialised, save_bundle
+from radii.models.zoo.mlp import MLP
 from radii.threat import Ball
 from radii.training.objectives import METHODS
 from radii.training.objectives.adversarial import AdversarialTraining

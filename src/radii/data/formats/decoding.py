@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from radii import progress
-from radii.data.formats.source import Encoded
+from radii.data.formats.reader import Encoded
 from radii.errors import InputError
 
 MOST_PIXELS = 4096 * 4096

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from radii.data.formats.source import IMAGES, TEST_NAMES, Side, Source, class_numbers, named_sides
+from radii.data.formats.reader import IMAGES, TEST_NAMES, Side, Source, class_numbers, named_sides
 from radii.errors import InputError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.data.formats.source import Side, Source, class_numbers
+from radii.data.formats.reader import Side, Source, class_numbers
 from radii.errors import InputError
 
 LAYOUTS = ("nchw", "nhwc")

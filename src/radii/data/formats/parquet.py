@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radii.data.formats.source import TEST_NAMES, Side, Source, class_numbers, named_sides
+from radii.data.formats.reader import TEST_NAMES, Side, Source, class_numbers, named_sides
 from radii.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "images", "pixel_values", "picture")

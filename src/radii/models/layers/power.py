@@ -1,7 +1,7 @@
 """A spectral norm that follows its weights: one power iteration per training step, Lanczos in eval mode.
 
 It is an estimate from below, good for training and for shaping a layer;
-no certificate rests on it (:mod:`radii.models.bounds` proves the layer's
+no certificate rests on it (:mod:`radii.models.lipschitz.network_bound` proves the layer's
 constant, whatever this returned).
 """
 
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.models.lanczos import lanczos
 from radii.models.layers.effective import Remembering, full_precision
+from radii.models.lipschitz.lanczos import lanczos
 
 EVAL_VECTORS = 60
 FRESH_STEPS = 20

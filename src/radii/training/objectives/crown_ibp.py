@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from radii.certify.relaxation.bounds import backward, forward
-from radii.certify.relaxation.certify import region_of
+from radii.certificates.bounds.bounded import region_of
+from radii.certificates.bounds.propagation import backward, forward
 from radii.threat import Ball, Norm
 from radii.training.objectives.interval_bounds import IntervalBounds, all_margins
 from radii.training.objectives.objective import Moment

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.attacks.step import steepest
+from radii.attacks.ascent import steepest
 from radii.errors import InputError, unknown_name
 from radii.training.objectives.masks import Masks
 from radii.training.objectives.objective import Loss, Moment

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.certify.relaxation.bounds import backward, forward
-from radii.certify.relaxation.certify import region_of
-from radii.certify.relaxation.network import Network, build
-from radii.certify.relaxation.tracing import Trace, trace
+from radii.certificates.bounds.bounded import region_of
+from radii.certificates.bounds.network import Network, build
+from radii.certificates.bounds.propagation import backward, forward
+from radii.certificates.bounds.tracing import Trace, trace
 from radii.errors import InputError
 from radii.threat import Ball, Norm
 from radii.training.objectives.objective import Loss, Moment

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from radii.data.batches import as_float
 from radii.data.sources import load
 from radii.errors import InputError
-from radii.models.bundle import load_bundle
 from radii.models.classifier import predict
+from radii.models.io.bundle import load_bundle
 from radii.threat import Ball
 from radii.training.attackable import Mode
 from radii.training.inner import Inner

@@ -1,0 +1,59 @@
+"""The public names of radii. Each is loaded when it is first used."""
+
+from . import attacks, certificates, data, evaluation, geometry, models, runs, studies, theory, training
+from .attacks.black_box import BlackBox
+from .attacks.by_name import attack
+from .certificates.certificate import Certificate
+from .certificates.choose import certify
+from .data.dataset import Data, Dataset
+from .data.sources import load
+from .errors import ContradictionError, InputError
+from .evaluation.evaluate import evaluate
+from .evaluation.scores import Scores
+from .geometry.audit import audit
+from .models.classifier import Classifier
+from .models.io.export import export
+from .models.lipschitz.network_bound import lipschitz_bound
+from .runs.executors.dispatch import FailedStepsError
+from .runs.planning import train
+from .runs.store import Store
+from .studies.assess import assess
+from .studies.scaling_forecast import forecast
+from .threat import Ball
+
+__version__: str
+
+__all__ = [
+    "Ball",
+    "BlackBox",
+    "Certificate",
+    "Classifier",
+    "ContradictionError",
+    "Data",
+    "Dataset",
+    "FailedStepsError",
+    "InputError",
+    "Scores",
+    "Store",
+    "__version__",
+    "assess",
+    "attack",
+    "attacks",
+    "audit",
+    "certificates",
+    "certify",
+    "data",
+    "evaluate",
+    "evaluation",
+    "export",
+    "forecast",
+    "geometry",
+    "lipschitz_bound",
+    "load",
+    "models",
+    "runs",
+    "studies",
+    "theory",
+    "train",
+    "training",
+]

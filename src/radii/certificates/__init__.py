@@ -1,0 +1,1 @@
+"""Proofs that no input of the ball is misclassified."""

@@ -1,0 +1,171 @@
+"""Which predictions cannot change within a radius, proved by bounds of the margins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from radii import progress
+from radii.certificates.bounds.lower_margins import METHODS, Method, lower_margins, margin_specs
+from radii.certificates.bounds.network import Network, build
+from radii.certificates.bounds.propagation import Region, forward
+from radii.certificates.bounds.tracing import example, trace
+from radii.certificates.certificate import Certificate
+from radii.errors import InputError
+from radii.models.classifier import check_inputs, frozen, predicted_class
+from radii.threat import Ball, Norm
+
+__all__ = ["METHODS", "Bounded", "certify", "margins", "region_of"]
+
+CHEAPER: dict[Method, tuple[Method, ...]] = {
+    "ibp": ("ibp",),
+    "crown-ibp": ("ibp", "crown-ibp"),
+    "crown": ("ibp", "crown-ibp", "crown"),
+    "alpha-crown": ("ibp", "crown-ibp", "crown", "alpha-crown"),
+    "wong-kolter": ("wong-kolter",),
+}
+ASSUMPTIONS = (
+    "float32 network, each layer's sums in any order (no TF32, bfloat16, Winograd or FFT convolutions)",
+    "bounds inflated by every layer's float32 rounding and by their own",
+)
+
+
+class Bounded:
+    """A model whose bounds can be computed: traced once, with weights as they are now."""
+
+    def __init__(self, model: nn.Module, input_shape: tuple[int, ...], rounding: bool = True) -> None:
+        self.rounding = rounding
+        self.dtype = torch.float64 if rounding else torch.float32
+        with torch.no_grad():
+            traced = trace(model, input_shape)
+            self.network: Network = build(traced, self.dtype)
+            self._single: Network = build(traced, torch.float32) if rounding else self.network
+        self._check(model)
+
+    def _check(self, model: nn.Module) -> None:
+        """The traced layers and the model agree on random inputs; else its forward pass depends on values."""
+        like = example(model)
+        x = torch.rand(4, *self.network.input_shape, generator=torch.Generator().manual_seed(0)).to(like)
+        with torch.no_grad(), frozen(model):
+            here = forward(self.network, _point(x.to(self.dtype)))[self.network.output]
+            logits = model(x).to(self.dtype)
+        if not torch.allclose(here.lower, logits, rtol=1e-3, atol=1e-3):
+            raise InputError("The model cannot be bounded: its forward pass does different things to different inputs.")
+
+    def margins(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method = "crown", steps: int = 20) -> Tensor:
+        """Lower bounds of logit_y - logit_c, y the prediction, over the ball around each input: [n, classes - 1]."""
+        if self.network.input_shape != tuple(x.shape[1:]):
+            raise InputError(f"Inputs must have shape {self.network.input_shape}, got {tuple(x.shape[1:])} instead.")
+        return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
+
+    def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
+        """The same by intervals in float32, for Linf balls: as sound, a little lower, a fraction of the time."""
+        return self._margins(self._single, torch.float32, x, prediction, ball, "ibp")
+
+    def _margins(
+        self,
+        network: Network,
+        dtype: torch.dtype,
+        x: Tensor,
+        prediction: Tensor,
+        ball: Ball,
+        method: Method,
+        steps: int = 20,
+    ) -> Tensor:
+        with torch.no_grad():
+            specs = margin_specs(prediction, self._classes(x)).to(dtype)
+            region = region_of(x, ball, dtype)
+            return lower_margins(network, region, specs, method, rounding=self.rounding, steps=steps)
+
+    def _classes(self, x: Tensor) -> int:
+        with torch.no_grad():
+            return forward(self.network, _point(x[:1].to(self.dtype)))[self.network.output].lower.shape[1]
+
+    def proves(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method) -> Tensor:
+        """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing."""
+        proved = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        if self.rounding and ball.norm == "linf" and CHEAPER[method][0] == "ibp":
+            for rows in torch.arange(len(x)).split(256):
+                proved[rows] = (self.quick_margins(x[rows], prediction[rows], ball) > 0).all(1)
+        for attempt in CHEAPER[method]:
+            left = torch.nonzero(~proved)[:, 0]
+            if len(left) == 0:
+                break
+            for rows in left.split(256 if attempt in ("ibp", "crown-ibp") else 8):
+                proved[rows] = (self.margins(x[rows], prediction[rows], ball, attempt) > 0).all(1)
+        return proved
+
+
+def _point(x: Tensor) -> Region:
+    return Region(x, x, x)
+
+
+def region_of(x: Tensor, ball: Ball, dtype: torch.dtype) -> Region:
+    """The ball around each input and within its box, rounded outward."""
+    if ball.norm not in ("l2", "linf"):
+        raise InputError(f"Bounds exist for l2 and linf balls, got {ball.norm!r} instead.")
+    center = x.to(dtype)
+    radius = ball.radius * (1 + 4 * torch.finfo(dtype).eps)
+    slack = 2 * torch.finfo(dtype).eps * (center.abs() + radius)
+    lower, upper = center - radius - slack, center + radius + slack
+    if ball.box is not None:
+        lower, upper = lower.clamp_min(ball.box[0]), upper.clamp_max(ball.box[1])
+    return Region(center, lower, upper, radius if ball.norm == "l2" else None)
+
+
+def margins(model: nn.Module, x: Tensor, ball: Ball, method: Method = "crown", *, rounding: bool = True) -> Tensor:
+    """Lower bounds of the predicted class's margins over ``ball``: [n, classes - 1]; all positive proves it."""
+    bounded = Bounded(model, tuple(x.shape[1:]), rounding)
+    with frozen(model), torch.no_grad():
+        prediction = predicted_class(model(x)).clamp_min(0)
+    return bounded.margins(x, prediction, ball, method)
+
+
+def certify(
+    model: nn.Module,
+    x: Tensor,
+    radii: Sequence[float],
+    norm: Norm = "linf",
+    method: Method = "crown",
+    *,
+    rounding: bool = True,
+    box: tuple[float, float] | None = (0.0, 1.0),
+) -> Certificate:
+    """The largest of ``radii`` at which each prediction is proved, by bisection (a proof covers smaller radii).
+
+    Guarantee: deterministic, for perturbations that stay in ``box``. With
+    ``rounding`` it covers the network as float32 computes it; without, the
+    real-valued network up to the rounding of this computation. A layer that
+    cannot be bounded is refused by name.
+    """
+    check_inputs(x, box)
+    if not radii or min(radii) <= 0:
+        raise InputError(f"Radii to certify must be positive numbers, got {list(radii)} instead.")
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r} instead.")
+    rising = sorted(set(radii))
+    bounded = Bounded(model, tuple(x.shape[1:]), rounding)
+    with frozen(model), torch.no_grad():
+        prediction = torch.cat([predicted_class(model(part)) for part in x.split(256)])
+    # proved[i] radii are proved for input i, open[i] may be; halved until they meet
+    proved = torch.zeros(len(x), dtype=torch.int64)
+    still = torch.where(prediction.cpu() >= 0, len(rising), 0)
+    with progress.task(f"proving by {method}", len(rising), "radii") as bar:
+        while bool((proved < still).any()):
+            middle = (proved + still + 1) // 2
+            for number in middle[proved < still].unique().tolist():
+                rows = torch.nonzero((proved < still) & (middle == number))[:, 0]
+                holds = bounded.proves(x[rows], prediction[rows], Ball(norm, rising[number - 1], box), method).cpu()
+                proved[rows[holds]] = number
+                still[rows[~holds]] = number - 1
+            bar.advance()
+    return Certificate(
+        prediction=prediction,
+        radius=torch.tensor([0.0, *rising], dtype=torch.float64)[proved],
+        norm=norm,
+        kind="deterministic",
+        method=method,
+        assumptions=ASSUMPTIONS if rounding else ("bounds in float32, without account of rounding",),
+    )

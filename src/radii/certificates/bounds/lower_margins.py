@@ -1,0 +1,124 @@
+"""Lower bounds of logit margins over a region, by the methods of the literature.
+
+``ibp``         intervals, the last linear layers merged (Gowal et al. 2018)
+``crown-ibp``   intervals inside, one backward pass for the margins (Zhang et al. 2020)
+``crown``       backward passes for every ReLU's input too (Zhang et al. 2018)
+``alpha-crown`` CROWN with the lower slopes optimized by gradient ascent (Xu et al. 2021)
+``wong-kolter`` CROWN with equal slopes: the dual of the convex outer polytope (Wong & Kolter 2018)
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from radii.certificates.bounds.network import Network
+from radii.certificates.bounds.propagation import Bounds, Region, Slopes, backward, forward, of_input, step
+from radii.certificates.bounds.relaxations import Affine, Relu, Sum
+from radii.errors import unknown_name
+
+Method = Literal["ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter"]
+METHODS: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter")
+NUMBERS = 1 << 23  # coefficients in one backward pass: 64 MB of float64
+
+
+def margin_specs(prediction: Tensor, classes: int) -> Tensor:
+    """Coefficients of logit_y - logit_c for every other class c: [n, classes - 1, classes]."""
+    own = torch.nn.functional.one_hot(prediction, classes)[:, None]
+    others = torch.eye(classes, dtype=own.dtype, device=own.device).expand(len(own), -1, -1)
+    keep = others.argmax(2) != prediction[:, None]
+    return (own - others)[keep].view(len(own), classes - 1, classes)
+
+
+def lower_margins(
+    network: Network, region: Region, specs: Tensor, method: Method, *, rounding: bool = False, steps: int = 20
+) -> Tensor:
+    """Lower bounds of specs . logits [n, s] over ``region``; ``steps`` of ascent for alpha-crown."""
+    if method not in METHODS:
+        raise unknown_name("relaxation", method, METHODS)
+    equal = method == "wong-kolter"
+    if method in ("ibp", "crown-ibp"):
+        bounds = forward(network, region, rounding)
+        return backward(network, bounds, region, specs, network.output, deep=method != "ibp")
+    bounds = _tightened(network, region, rounding, equal)
+    if method == "alpha-crown":
+        return _ascended(network, bounds, region, specs, steps)
+    slopes = _equal_slopes(network, bounds) if equal else None
+    return backward(network, bounds, region, specs, network.output, slopes=slopes)
+
+
+def _tightened(network: Network, region: Region, rounding: bool, equal: bool) -> dict[int, Bounds]:
+    """Bounds of every value, by backward passes where a layer that is not linear reads it and its sign is open."""
+    bounds = {0: of_input(region)}
+    behind = {0: False}  # does a layer that is not linear come before this value?
+    readers = network.readers()
+    for number, layer in network.layers.items():
+        bounds[number] = step(layer, [bounds[source] for source in layer.inputs], region, rounding)
+        linear = isinstance(layer, Affine | Sum)
+        behind[number] = not linear or any(behind[source] for source in layer.inputs)
+        read = any(not isinstance(reader, Affine | Sum) for reader in readers[number])
+        if linear and read and behind[number]:
+            slopes = _equal_slopes(network, bounds) if equal else None
+            only_relu = all(isinstance(reader, Relu) for reader in readers[number])
+            bounds[number] = _tighter(network, bounds, region, number, slopes, only_relu)
+    return bounds
+
+
+def _tighter(
+    network: Network, bounds: dict[int, Bounds], region: Region, number: int, slopes: Slopes | None, only_relu: bool
+) -> Bounds:
+    """Both bounds of each coordinate of a value, by backward passes over blocks of coordinates."""
+    here = bounds[number]
+    n = len(here.lower)
+    low, high = here.lower.flatten(1).clone(), here.upper.flatten(1).clone()
+    wanted = ((low < 0) & (high > 0)).any(0) if only_relu else (high > low).any(0)
+    width = max(bounds[source].lower[0].numel() for source in bounds)
+    open_places = torch.nonzero(wanted)[:, 0]
+    if len(open_places) == 0:
+        return here
+    for places in open_places.split(max(1, NUMBERS // (2 * n * width))):
+        one = torch.zeros(len(places), low.shape[1], dtype=low.dtype, device=low.device)
+        one[torch.arange(len(places)), places] = 1
+        A = torch.cat([one, -one]).unflatten(1, here.lower.shape[1:]).expand(n, -1, *here.lower.shape[1:])
+        found = backward(network, bounds, region, A, number, slopes=slopes)
+        low[:, places] = torch.maximum(low[:, places], found[:, : len(places)])
+        high[:, places] = torch.minimum(high[:, places], -found[:, len(places) :])
+    return here.meet(low.view_as(here.lower), high.view_as(here.upper))
+
+
+def _equal_slopes(network: Network, bounds: dict[int, Bounds]) -> Slopes:
+    slopes = {}
+    for number, layer in network.layers.items():
+        if isinstance(layer, Relu) and layer.inputs[0] in bounds:
+            below = bounds[layer.inputs[0]]
+            slopes[number] = layer.equal_slopes(below.lower, below.upper)
+    return slopes
+
+
+def _ascended(network: Network, bounds: dict[int, Bounds], region: Region, specs: Tensor, steps: int) -> Tensor:
+    """The best bound met while ascending in the lower slopes; every slope in range gives a true bound."""
+    relus = {number: layer for number, layer in network.layers.items() if isinstance(layer, Relu)}
+    slopes: Slopes = {}
+    for number, layer in relus.items():
+        below = bounds[layer.inputs[0]]
+        start = torch.where(below.upper > -below.lower, 1.0, layer.slope).to(below.lower.dtype)
+        slopes[number] = start.detach().requires_grad_()
+    best = backward(network, bounds, region, specs, network.output).detach()
+    if not slopes:
+        return best
+    optimizer = torch.optim.Adam(slopes.values(), lr=0.2)
+    with torch.enable_grad():
+        for _ in range(steps):
+            found = backward(network, bounds, region, specs, network.output, slopes=slopes)
+            best = torch.maximum(best, found.detach())
+            if not found.requires_grad:  # steps behind every ReLU: no slope matters
+                break
+            optimizer.zero_grad()
+            (-found.clamp_max(0.1).sum()).backward()  # what is proved needs no more
+            optimizer.step()
+            with torch.no_grad():
+                for number, layer in relus.items():
+                    slopes[number].clamp_(layer.slope, 1.0)
+    return best

@@ -1,0 +1,321 @@
+"""A traced network as layers that can be bounded, or the name of the layer that cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale
+from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Monotone, Relu, Sum
+from radii.certificates.bounds.tracing import Record, Ref, Trace
+from radii.errors import InputError
+
+
+@dataclass(frozen=True)
+class Network:
+    """Layers by the number of their value, in the order they run; value 0 is the input."""
+
+    layers: dict[int, Layer]
+    input_shape: tuple[int, ...]
+    output: int
+
+    def readers(self) -> dict[int, list[Layer]]:
+        """Which layers read each value."""
+        read: dict[int, list[Layer]] = {number: [] for number in (0, *self.layers)}
+        for layer in self.layers.values():
+            for number in layer.inputs:
+                read[number].append(layer)
+        return read
+
+
+def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
+    """Layers with the present weights, as ``dtype`` if given; gradients flow to the parameters."""
+    values: dict[int, Tensor] = {}
+    shapes = {0: trace.input_shape}
+    layers: dict[int, Layer] = {}
+    for record in trace.records:
+        if not record.moving:
+            values |= _run_again(record, values)
+            continue
+        layer = _converted(record, _Given(record, values, shapes, dtype))
+        if isinstance(layer, int):  # the same value under another number
+            layers[record.outputs[0]] = Affine(record.layer, (layer,), Gather(_same, shapes[layer]), None)
+        else:
+            layers[record.outputs[0]] = layer
+        shapes[record.outputs[0]] = record.shape
+    return Network(layers, trace.input_shape, trace.output)
+
+
+def _run_again(record: Record, values: dict[int, Tensor]) -> dict[int, Tensor]:
+    """An operation on weights alone, with their present values."""
+
+    def known(leaf: Any) -> Any:
+        return values[leaf.number] if isinstance(leaf, Ref) else leaf
+
+    arguments, keywords = tree_map(known, (record.arguments, record.keywords))
+    made = record.operation(*arguments, **keywords)
+    made = made if isinstance(made, tuple | list) else (made,)
+    return dict(zip(record.outputs, (value for value in made if isinstance(value, Tensor)), strict=True))
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What an operation got: values of the input's kind stay references, the rest are tensors and numbers."""
+
+    record: Record
+    values: dict[int, Tensor]
+    shapes: dict[int, tuple[int, ...]]
+    dtype: torch.dtype | None
+
+    def __getitem__(self, place: int) -> Any:
+        return self.weight(self.record.arguments[place]) if place < len(self.record.arguments) else None
+
+    def weight(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            if value.number in self.shapes:
+                return value
+            if value.number not in self.values:
+                raise _refusal(self.record, "reads a second result of a pooling or normalization")
+            value = self.values[value.number]
+        if isinstance(value, Tensor) and value.is_floating_point() and self.dtype is not None:
+            return value.to(self.dtype)
+        return value
+
+    def affine(
+        self, linear: LinearMap, bias: Tensor | None = None, place: int = 0, size: Tensor | None = None
+    ) -> Affine:
+        return Affine(self.record.layer, (self[place].number,), linear, bias, size)
+
+    def moved(self, function: Callable[[Tensor], Tensor], count: int = 0) -> Affine:
+        return self.affine(Gather(function, self.shape(0), count))
+
+    def shape(self, place: int) -> tuple[int, ...]:
+        return self.shapes[self.record.arguments[place].number]
+
+
+def _refusal(record: Record, why: str) -> InputError:
+    name = getattr(record.operation, "__name__", str(record.operation))
+    return InputError(
+        f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, ReLU, "
+        "leaky ReLU, pooling, batch norm in eval mode, flatten, additions, steps and clamps; "
+        "smoothing certifies any model."
+    )
+
+
+def _converted(record: Record, given: _Given) -> Layer | int:
+    if record.shape == (-1,):
+        raise _refusal(record, "mixes the inputs of a batch")
+    name = record.operation.__name__.split(".")[0].removesuffix("_")
+    convert = CONVERSIONS.get(name)
+    layer = convert(record, given) if convert else None
+    if layer is None:
+        raise _refusal(
+            record, "is not among the operations with bounds" if convert is None else "is used in a way without bounds"
+        )
+    return layer
+
+
+def _linear(record: Record, given: _Given) -> Layer | None:
+    """addmm(bias, x, W^T), mm(x, W^T)."""
+    if record.keywords:  # scaled products are not what linear layers make
+        return None
+    start = 1 if len(record.arguments) == 3 else 0
+    x, weight = given[start], given[start + 1]
+    if not isinstance(x, Ref) or isinstance(weight, Ref) or (start and isinstance(given[0], Ref)):
+        return None
+    return given.affine(Dense(weight.T), given[0] if start else None, start)
+
+
+def _convolution(_record: Record, given: _Given) -> Layer | None:
+    x, weight, bias, stride, padding, dilation, transposed, _, groups = (given[place] for place in range(9))
+    if not isinstance(x, Ref) or isinstance(weight, Ref) or transposed or weight.dim() != 4:
+        return None
+    linear = Convolution(weight, _pair(stride), _pair(padding), _pair(dilation), groups, given.shape(0))
+    return given.affine(linear, None if bias is None else bias.view(-1, 1, 1))
+
+
+def _batch_norm(record: Record, given: _Given) -> Layer | None:
+    weight, bias, mean, variance = (given[place] for place in range(1, 5))
+    if mean is None or (len(record.arguments) == 8 and given[5]):
+        return None
+    factor = torch.rsqrt(variance + record.arguments[-1]) * (1 if weight is None else weight)
+    offset = torch.zeros_like(mean) if bias is None else bias
+    ones = (1,) * (len(given.shape(0)) - 1)
+    shift, size = offset - mean * factor, offset.abs() + (mean * factor).abs()
+    return given.affine(Scale(factor.view(-1, *ones), 8), shift.view(-1, *ones), 0, size.view(-1, *ones))
+
+
+def _add(record: Record, given: _Given) -> Layer | None:
+    """x + y, x + constant, constant + x, and the same with minus."""
+    sign = -1.0 if record.operation.__name__.startswith("sub") else 1.0
+    sign *= record.keywords.get("alpha", 1)
+    first, second = given[0], given[1]
+    if isinstance(first, Ref) and isinstance(second, Ref):
+        if given.shape(0) != given.shape(1) or abs(sign) != 1:
+            return None
+        return Sum(record.layer, (first.number, second.number), sign)
+    if isinstance(first, Ref):
+        return _shifted(record, given, 0, 1.0, sign * _constant(second))
+    return _shifted(record, given, 1, sign, _constant(first))
+
+
+def _shifted(record: Record, given: _Given, place: int, factor: float, bias: Tensor) -> Layer | None:
+    if not _fits(bias, given.shape(place), record.shape):
+        return None
+    return given.affine(
+        Scale(torch.full((1,), factor, dtype=bias.dtype, device=bias.device)), _unbatched(bias, record), place
+    )
+
+
+def _scaled(record: Record, given: _Given) -> Layer | None:
+    divided = record.operation.__name__.startswith("div")
+    place = 0 if isinstance(given[0], Ref) else 1
+    other = given[1 - place]
+    if isinstance(other, Ref) or (divided and place == 1) or "rounding_mode" in record.keywords:
+        return None
+    factor = _constant(other)
+    if not _fits(factor, given.shape(place), record.shape):
+        return None
+    factor = _unbatched(factor, record)
+    return given.affine(Scale(1 / factor if divided else factor), None, place)
+
+
+def _constant(value: Any) -> Tensor:
+    """A number as float32 networks use it."""
+    return value if isinstance(value, Tensor) else torch.tensor(_single(value))
+
+
+def _single(value: Any) -> Any:
+    """``value`` rounded to float32 if it is a number with a fraction."""
+    return float(torch.tensor(value, dtype=torch.float32)) if isinstance(value, float) else value
+
+
+def _fits(constant: Tensor, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """No broadcasting of the input, and no constant that differs between the inputs of a batch."""
+    return before == after and (constant.dim() <= len(after) or constant.shape[0] == 1)
+
+
+def _unbatched(constant: Tensor, record: Record) -> Tensor:
+    return constant[0] if constant.dim() > len(record.shape) else constant
+
+
+def _viewed(record: Record, given: _Given) -> Layer | None:
+    shape = record.shape
+    if math.prod(shape) != math.prod(given.shape(0)):
+        return None
+    return given.moved(lambda x: x.reshape(len(x), *shape))
+
+
+def _permuted(record: Record, given: _Given) -> Layer | None:
+    order = [axis % (len(record.shape) + 1) for axis in record.arguments[1]]
+    return given.moved(lambda x: x.permute(order)) if order[0] == 0 else None
+
+
+def _replayed(record: Record, given: _Given) -> Layer | None:
+    """Moves that are a function of the input and of numbers alone: unshuffling, padding by zeros, slicing."""
+    operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
+    if record.operation.__name__.startswith("constant_pad") and (keywords or (len(rest) > 1 and rest[1] != 0)):
+        return None
+    if record.operation.__name__.startswith("slice") and rest and rest[0] == 0:
+        return None
+    return given.moved(lambda x: operation(x, *rest, **keywords))
+
+
+def _averaged(record: Record, given: _Given) -> Layer | None:
+    operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
+    if record.operation.__name__.startswith(("mean", "sum")) and 0 in [
+        axis % (len(given.shape(0)) + 1) for axis in rest[0]
+    ]:
+        return None
+    return given.moved(lambda x: operation(x, *rest, **keywords), math.prod(given.shape(0)))
+
+
+def _max_pool(record: Record, given: _Given) -> Layer | None:
+    if len(given.shape(0)) != 3:
+        return None
+    kernel = _pair(given[1])
+    stride, padding, dilation = _pair(given[2] or kernel), _pair(given[3] or (0,)), _pair(given[4] or (1,))
+    layer = MaxPool(record.layer, (given[0].number,), kernel, stride, padding, dilation, bool(given[5]))
+    if bool((layer.members(*given.shape(0)[1:]) < 0).all(1).any()):
+        raise _refusal(record, "has windows without a single pixel, whose largest is minus infinity")
+    return layer
+
+
+def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sizes) * (2 // len(sizes))
+
+
+def _relu(record: Record, given: _Given) -> Layer | None:
+    slope = 0.0 if record.operation.__name__.startswith("relu") else float(given[1] if given[1] is not None else 0.01)
+    return Relu(record.layer, (given[0].number,), slope) if 0 <= slope <= 1 else None
+
+
+def _rising(record: Record, given: _Given) -> Layer | None:
+    """Steps, rounding and clamping by constants: rising in each coordinate, and exact in any float type."""
+    operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
+    if any(isinstance(value, Ref) for value in (*rest, *keywords.values())):
+        return None
+    rest, keywords = tree_map(_single, (rest, keywords))
+    return Monotone(record.layer, (given[0].number,), lambda x: operation(x, *rest, **keywords).to(x.dtype))
+
+
+def _copied(record: Record, given: _Given) -> Layer | int | None:
+    kind = record.keywords.get("dtype")
+    if kind is not None and kind not in (torch.float32, torch.float64):
+        return None
+    return int(given[0].number)
+
+
+CONVERSIONS: dict[str, Callable[[Record, _Given], Layer | int | None]] = {
+    "addmm": _linear,
+    "mm": _linear,
+    "convolution": _convolution,
+    "native_batch_norm": _batch_norm,
+    "_native_batch_norm_legit_no_training": _batch_norm,
+    "cudnn_batch_norm": _batch_norm,
+    "add": _add,
+    "sub": _add,
+    "mul": _scaled,
+    "div": _scaled,
+    "view": _viewed,
+    "_unsafe_view": _viewed,
+    "reshape": _viewed,
+    "flatten": _viewed,
+    "squeeze": _viewed,
+    "unsqueeze": _viewed,
+    "permute": _permuted,
+    "pixel_unshuffle": _replayed,
+    "constant_pad_nd": _replayed,
+    "slice": _replayed,
+    "avg_pool2d": _averaged,
+    "_adaptive_avg_pool2d": _averaged,
+    "mean": _averaged,
+    "sum": _averaged,
+    "max_pool2d_with_indices": _max_pool,
+    "relu": _relu,
+    "leaky_relu": _relu,
+    "ge": _rising,
+    "gt": _rising,
+    "round": _rising,
+    "floor": _rising,
+    "ceil": _rising,
+    "sign": _rising,
+    "clamp": _rising,
+    "clamp_min": _rising,
+    "clamp_max": _rising,
+    "hardtanh": _rising,
+    "_to_copy": _copied,
+    "alias": _copied,
+    "detach": _copied,
+    "clone": _copied,
+}

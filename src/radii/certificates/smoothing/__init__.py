@@ -1,0 +1,1 @@
+"""Randomized smoothing: probabilistic certificates for any classifier."""

@@ -1,0 +1,221 @@
+"""Randomized smoothing: the classifier that noise makes, and L2 radii within which it cannot change.
+
+The smoothed classifier is g(x) = argmax_c P(f(x + noise) = c) with noise
+N(0, sigma^2 I). If the top class has probability above p >= 1/2, then g is
+constant within sigma * Phi^-1(p) (Cohen, Rosenfeld & Kolter 2019, Thm. 1).
+All radii here are about g, never about f, and about probabilities that are
+bounded from votes: :func:`certify` with the fixed number of samples of Cohen et
+al., :func:`certify_sequential` with as many as each input needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+from torch import Tensor, nn
+
+from radii import progress
+from radii.certificates.certificate import Certificate
+from radii.certificates.smoothing.ladder import Climb, Ladder, rounds
+from radii.certificates.smoothing.noise import ASSUMPTIONS, BATCH, Voting, to_grid
+from radii.certificates.smoothing.proportion import lower_limits
+from radii.certificates.smoothing.sequential import DOWN
+from radii.errors import InputError
+from radii.models.classifier import check_inputs, frozen
+from radii.randomness import stream_seed
+from radii.threat import Box
+
+
+@dataclass(frozen=True)
+class SmoothedCertificate(Certificate):
+    """A certificate of the smoothed classifier, with the noisy samples it took: [n] int64."""
+
+    sigma: float = 0.0
+    samples: Tensor | None = None
+
+
+def certify(
+    model: nn.Module,
+    x: Tensor,
+    sigma: float,
+    *,
+    samples: int = 10_000,
+    selection: int = 100,
+    alpha: float = 0.001,
+    simultaneous: bool = False,
+    seed: int = 0,
+    box: Box | None = (0.0, 1.0),
+    batch: int = BATCH,
+) -> SmoothedCertificate:
+    """CERTIFY of Cohen et al. 2019: the radius sigma * Phi^-1(p) of a lower bound p of the top class's probability.
+
+    ``selection`` votes choose the class, ``samples`` fresh ones give the exact
+    Clopper-Pearson bound at level ``alpha``. An answer is wrong or its radius
+    too large with probability at most alpha for each input, or, if
+    ``simultaneous``, for any of them (alpha divided by their number).
+    """
+    level = _level(alpha, len(x), simultaneous)
+    with frozen(model):
+        votes, moved = _voting(model, x, sigma, seed, box, batch)
+        _draw_all(votes, selection, "selecting")
+        top = _classes(votes).argmax(1)
+        votes.counts[:] = 0
+        _draw_all(votes, samples, "certifying")
+    won = _classes(votes)[np.arange(len(top)), top]
+    p = lower_limits(won, samples, level) - votes.noise.tails(x[0].numel())
+    radius = sigma * norm.ppf(np.clip(p, 0.5, None)) * DOWN - moved.numpy()
+    sure = torch.from_numpy(radius) > 0
+    return SmoothedCertificate(
+        prediction=torch.where(sure, torch.from_numpy(top), -1),
+        radius=torch.from_numpy(radius).clamp_min(0),
+        norm="l2",
+        kind="probabilistic",
+        method=f"smoothing, sigma {sigma:g}, {samples:,} samples",
+        alpha=level,
+        assumptions=(*ASSUMPTIONS, _about(alpha, len(x), simultaneous)),
+        sigma=sigma,
+        samples=torch.full((len(x),), selection + samples),
+    )
+
+
+def certify_sequential(
+    model: nn.Module,
+    x: Tensor,
+    sigma: float,
+    radii: Sequence[float],
+    *,
+    most: int = 100_000,
+    alpha: float = 0.001,
+    simultaneous: bool = False,
+    seed: int = 0,
+    box: Box | None = (0.0, 1.0),
+    batch: int = BATCH,
+) -> SmoothedCertificate:
+    """The largest of ``radii`` that can be proved for each input, with samples only until that is sure.
+
+    Each radius is an exact group-sequential test of P(class) <= Phi(r / sigma)
+    at level ``alpha`` on the same votes, at most ``most`` of them. A radius
+    counts if all smaller ones pass too: of nested hypotheses only the first
+    true one can err, so several radii cost no alpha. No votes are set aside to
+    select a class: above one half there is only one (see
+    :func:`~radii.certificates.smoothing.sequential.sequential_test`). Error probability as for :func:`certify`.
+    """
+    level = _level(alpha, len(x), simultaneous)
+    with frozen(model):
+        votes, _ = _voting(model, x, sigma, seed, box, batch)
+        ladder = Ladder.of(sigma, radii, x[0].numel(), votes.counts.shape[1] - 1, level, most)
+        climbs = [Climb(ladder) for _ in range(len(x))]
+        with progress.task("certifying", len(x), "images") as bar:
+            for wanted in rounds(climbs, batch):
+                votes.draw(wanted)
+                for row, _ in wanted:
+                    if climbs[row].due == 0:
+                        climbs[row].judge(_classes(votes)[row])
+                        bar.advance(climbs[row].done)
+    steps = torch.tensor([climb.height for climb in climbs])
+    reached = torch.tensor([0.0, *ladder.radii], dtype=torch.float64)[steps]
+    return SmoothedCertificate(
+        prediction=torch.where(steps > 0, torch.tensor([climb.top for climb in climbs]), -1),
+        radius=reached,
+        norm="l2",
+        kind="probabilistic",
+        method=f"smoothing, sigma {sigma:g}, sequential up to {most:,} samples",
+        alpha=level,
+        assumptions=(*ASSUMPTIONS, _about(alpha, len(x), simultaneous)),
+        sigma=sigma,
+        samples=torch.from_numpy(votes.counts.sum(1)),
+    )
+
+
+def predict(
+    model: nn.Module,
+    x: Tensor,
+    sigma: float,
+    *,
+    samples: int = 1000,
+    alpha: float = 0.001,
+    seed: int = 0,
+    box: Box | None = (0.0, 1.0),
+    batch: int = BATCH,
+) -> Tensor:
+    """PREDICT of Cohen et al. 2019: the smoothed class of each input, or -1 where votes leave it open: [n].
+
+    A two-sided binomial test of the two leading classes: wrong with probability at most alpha for each input.
+    """
+    with frozen(model):
+        votes, _ = _voting(model, x, sigma, seed, box, batch)
+        _draw_all(votes, samples, "predicting")
+    second, first = np.sort(_classes(votes), 1)[:, -2:].T
+    chance = np.minimum(2 * binom.sf(first - 1, first + second, 0.5), 1)
+    return torch.from_numpy(np.where(chance <= alpha, _classes(votes).argmax(1), -1))
+
+
+def estimate(
+    model: nn.Module,
+    x: Tensor,
+    sigma: float = 1 / 8,
+    *,
+    samples: int = 1000,
+    clip: float = 0.01,
+    seed: int = 0,
+    box: Box | None = (0.0, 1.0),
+    batch: int = BATCH,
+) -> SmoothedCertificate:
+    """The plug-in radius sigma/2 (Phi^-1(p1) - Phi^-1(p2)) of Prach & Lampert 2025, Eq. 12: no certificate.
+
+    p1 and p2 are observed frequencies of the two leading classes, clipped to
+    [clip, 1 - clip]; the largest radius it can show is sigma * Phi^-1(1 - clip).
+    """
+    with frozen(model):
+        votes, _ = _voting(model, x, sigma, seed, box, batch)
+        _draw_all(votes, samples, "estimating")
+    share = np.clip(np.sort(_classes(votes), 1)[:, -2:] / samples, clip, 1 - clip)
+    second, first = norm.ppf(share).T
+    return SmoothedCertificate(
+        prediction=torch.from_numpy(_classes(votes).argmax(1)),
+        radius=torch.from_numpy(sigma / 2 * (first - second)),
+        norm="l2",
+        kind="estimate",
+        method=f"smoothing estimate, sigma {sigma:g}, {samples:,} samples",
+        sigma=sigma,
+        samples=torch.full((len(x),), samples),
+    )
+
+
+def _voting(model: nn.Module, x: Tensor, sigma: float, seed: int, box: Box | None, batch: int) -> tuple[Voting, Tensor]:
+    check_inputs(x, box)
+    near, moved = to_grid(x)
+    return Voting.of(model, near, sigma, stream_seed(seed, "smoothing"), batch), moved.cpu()
+
+
+def _draw_all(votes: Voting, samples: int, what: str) -> None:
+    if samples < 1:
+        raise InputError(f"Smoothing needs at least one sample, got {samples} instead.")
+    with progress.task(what, len(votes.x), "images") as bar:
+        for row in range(len(votes.x)):
+            votes.draw([(row, samples)])
+            bar.advance()
+
+
+def _classes(votes: Voting) -> NDArray[np.int64]:
+    """Votes for real classes: [n, classes]."""
+    return votes.counts[:, :-1]
+
+
+def _level(alpha: float, n: int, simultaneous: bool) -> float:
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must lie between 0 and 1, got {alpha:g} instead.")
+    return alpha / n if simultaneous else alpha
+
+
+def _about(alpha: float, n: int, simultaneous: bool) -> str:
+    if simultaneous:
+        return f"all {n:,} statements hold together with probability at least {1 - alpha:g} (Bonferroni)"
+    return (
+        f"each of {n:,} statements is wrong with probability at most {alpha:g}; up to {alpha * n:.3g} may be expected"
+    )

@@ -1,0 +1,1 @@
+"""Robust accuracy between what is proved and what is broken."""

@@ -1,0 +1,140 @@
+"""Accuracy with its uncertainty, over radii, and the bracket: proved ≤ true ≤ broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii.certificates.smoothing.proportion import clopper_pearson
+from radii.errors import ContradictionError, InputError
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A share of points, as a count, with its exact 95% interval."""
+
+    correct: int
+    total: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.correct <= self.total or self.total < 1:
+            raise InputError(f"An accuracy needs 0 <= correct <= total >= 1, got {self.correct} of {self.total}.")
+
+    @property
+    def value(self) -> float:
+        """The share."""
+        return self.correct / self.total
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper and Pearson's 95% interval for the share in the population sampled."""
+        return clopper_pearson(self.correct, self.total)
+
+    def summary(self) -> dict[str, float | int | list[float]]:
+        """The share, its interval and counts as JSON data."""
+        return {"value": self.value, "interval": list(self.interval), "correct": self.correct, "total": self.total}
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.value:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def accuracy(correct: Sequence[bool] | NDArray[np.bool_]) -> Accuracy:
+    """The accuracy of a vector of successes."""
+    return Accuracy(int(np.sum(correct)), len(correct))
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Where robust accuracy lies: at least the proved points, at most the unbroken ones.
+
+    ``interval`` joins the lower end of the proved share and the upper end of the
+    unbroken share, so it covers the population's robust accuracy with at least
+    95% whatever the attack missed, provided the certificate is deterministic.
+    """
+
+    proved: Accuracy
+    unbroken: Accuracy
+
+    def __post_init__(self) -> None:
+        if self.proved.correct > self.unbroken.correct:
+            raise ContradictionError(
+                f"{self.proved.correct} points are proved robust but only {self.unbroken.correct} are unbroken: "
+                "a certificate or an attack is wrong."
+            )
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the proved share's lower to the unbroken share's upper 95% limit."""
+        return self.proved.interval[0], self.unbroken.interval[1]
+
+    def summary(self) -> dict[str, object]:
+        """Both ends and the joint interval as JSON data."""
+        return {
+            "proved": self.proved.summary(),
+            "unbroken": self.unbroken.summary(),
+            "interval": list(self.interval),
+        }
+
+
+def bracket(proved: NDArray[np.bool_], broken: NDArray[np.bool_]) -> Bracket:
+    """The bracket of per-point outcomes; a point both proved and broken is a contradiction."""
+    both = np.flatnonzero(proved & broken)
+    if len(both):
+        raise ContradictionError(
+            f"{len(both)} points are proved robust and broken, the first is number {int(both[0])}: "
+            "a certificate or an attack is wrong."
+        )
+    return Bracket(accuracy(proved), accuracy(~broken))
+
+
+def check_radii(proved: NDArray[np.float64], broken: NDArray[np.float64], slack: float = 1e-6) -> None:
+    """Refuse a proved radius above a broken one; ``slack`` (relative) covers the rounding of a distance."""
+    over = np.flatnonzero(proved > broken * (1 + slack) + 1e-7)
+    if len(over):
+        first = int(over[0])
+        raise ContradictionError(
+            f"{len(over)} of {len(proved)} points have a proved radius above a broken one; point {first}: "
+            f"proved {proved[first]:.6g}, broken {broken[first]:.6g}. A certificate or an attack is wrong."
+        )
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The bracket at one radius."""
+
+    radius: float
+    bracket: Bracket
+
+
+def accuracy_curve(
+    proved: NDArray[np.float64], broken: NDArray[np.float64], radii: Sequence[float]
+) -> tuple[CurvePoint, ...]:
+    """Robust accuracy over the radius, from each point's proved and broken radius.
+
+    ``proved[i]`` is 0 for points that are misclassified or unproved;
+    ``broken[i]`` is 0 for misclassified points and infinite for points never
+    broken. A point counts as proved at r if proved >= r (a certificate speaks of
+    the open ball) and it is correct, as unbroken if broken > r. At radius 0 both
+    ends are clean accuracy.
+    """
+    check_radii(proved, broken)
+    curve = []
+    for radius in radii:
+        unbroken = broken > radius
+        held = unbroken if radius == 0 else (proved >= radius) & (proved > 0) & unbroken
+        curve.append(CurvePoint(float(radius), bracket(held, ~unbroken)))
+    return tuple(curve)
+
+
+def curve_table(curve: Sequence[CurvePoint]) -> list[dict[str, float | str]]:
+    """The curve as a tidy table for charts: radius, bound (proved, unbroken), accuracy and its 95% interval."""
+    bounds = ("proved", "unbroken")
+    shares = [(point.radius, bound, getattr(point.bracket, bound)) for point in curve for bound in bounds]
+    return [
+        {"radius": radius, "bound": bound, "accuracy": share.value, "low": share.interval[0], "high": share.interval[1]}
+        for radius, bound, share in shares
+    ]

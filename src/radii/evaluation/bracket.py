@@ -1,0 +1,99 @@
+"""Certificates against attacks: what is proved in a norm, and what to do when both claim a point."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from math import sqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import binom
+from torch import Tensor, nn
+
+from radii.certificates.certificate import Certificate
+from radii.errors import ContradictionError, InputError
+from radii.models.classifier import predict
+from radii.threat import Norm
+
+SURE = 1e-6  # a probabilistic certificate is contradicted when chance explains it less often than this
+
+
+def converted(radius: Tensor, given: Norm, wanted: Norm, dimension: int) -> Tensor:
+    """The radius that a ball of another norm fits into: ||v||_p <= c ||v||_q gives r_q = r_p / c.
+
+    ||v||_inf <= ||v||_2 <= ||v||_1, ||v||_1 <= sqrt(d) ||v||_2 <= d ||v||_inf.
+    """
+    order: dict[Norm, float] = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
+    return radius / max(1.0, sqrt(dimension) ** (2 * (order[given] - order[wanted])))
+
+
+def proved_in(
+    certificate: Certificate | None, norm: Norm, x: Tensor, prediction: Tensor
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Per point, the radius in ``norm`` that is proved for the model's prediction, and what to know about it."""
+    if certificate is None:
+        return np.zeros(len(x)), ()
+    if len(certificate.radius) != len(x):
+        raise InputError(f"The certificate must have one row per point: {len(x)}, got {len(certificate.radius)}.")
+    if not certificate.is_certified:
+        return np.zeros(len(x)), (f"{certificate.method} is an estimate: nothing counts as proved.",)
+    other = (certificate.prediction >= 0) & (certificate.radius > 0) & (certificate.prediction != prediction.cpu())
+    if bool(other.any()):
+        raise ContradictionError(
+            f"The certificate ({certificate.method}) and the model predict different classes on {int(other.sum())} "
+            "of the points: it belongs to another model or to other points."
+        )
+    radius = torch.where(certificate.prediction >= 0, certificate.radius.double(), 0.0)
+    notes: tuple[str, ...] = ()
+    if certificate.norm != norm:
+        radius = converted(radius, certificate.norm, norm, x[0].numel())
+        notes += (f"The certificate is in {certificate.norm}; its radii were converted to {norm}.",)
+    if certificate.alpha is not None:
+        notes += (f"Proved up to an error probability of {certificate.alpha:g} per point.",)
+    return radius.numpy(), notes
+
+
+def reconciled(
+    model: nn.Module,
+    nearest: Tensor,
+    prediction: Tensor,
+    proved: NDArray[np.float64],
+    broken: NDArray[np.float64],
+    certificate: Certificate | None,
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """The proved radii, after every one above a broken radius was explained; the rest is a contradiction.
+
+    Two explanations exist. Rounding: in float64 the model does not err at the
+    input found; the proved radius is then cut to the distance at which the
+    float32 model errs. Chance: a probabilistic certificate may fail on a share
+    alpha of the points.
+    """
+    over = np.flatnonzero(proved > broken * (1 + 1e-6) + 1e-7)
+    if certificate is None or not len(over):
+        return proved, ()
+    rounding = _rounding_only(model, nearest[over], prediction[over])
+    false = over[~rounding]
+    allowed = 0.0 if certificate.alpha is None else float(binom.isf(SURE, len(proved), certificate.alpha))
+    if len(false) > allowed:
+        first = int(false[0])
+        raise ContradictionError(
+            f"{len(false)} of {len(proved)} points are broken inside their proved radius; point {first}: "
+            f"proved {proved[first]:.6g}, broken {broken[first]:.6g} ({certificate.method}). "
+            "The certificate or the model it was made for is wrong."
+        )
+    notes = []
+    if rounding.any():
+        notes.append(f"{int(rounding.sum())} proved radii were cut by the rounding of float32.")
+    if len(false):
+        notes.append(f"{len(false)} points break a probabilistic certificate, as alpha allows; they count as broken.")
+    return np.minimum(proved, np.where(np.isin(np.arange(len(proved)), over), broken, np.inf)), tuple(notes)
+
+
+def _rounding_only(model: nn.Module, found: Tensor, prediction: Tensor) -> NDArray[np.bool_]:
+    """Where the model in float64 keeps its prediction at the input found: [m] bool."""
+    try:
+        exact = deepcopy(model).double()
+        return (predict(exact, found.double()) == prediction).numpy()
+    except (RuntimeError, TypeError):  # a model that cannot be copied or run in float64 has no excuse
+        return np.zeros(len(found), bool)

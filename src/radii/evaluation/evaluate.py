@@ -1,0 +1,177 @@
+"""How robust is this model on these points: clean, proved, unbroken, and how far each point is from its break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radii.attacks.alarms import model_alarms, result_alarms
+from radii.attacks.baseline import Transfer
+from radii.attacks.minimum_norm import MinimumNorm
+from radii.attacks.suite import Member, SuiteResult, members, run_suite
+from radii.attacks.survivor_sample import SAMPLE
+from radii.certificates.certificate import Certificate
+from radii.evaluation.bracket import proved_in, reconciled
+from radii.evaluation.local_lipschitz import local_lipschitz
+from radii.evaluation.scores import PointTable, Scores
+from radii.models.classifier import check_inputs, check_labels, frozen, predict
+from radii.randomness import stream
+from radii.threat import Ball, per_row
+
+__all__ = ["PointTable", "Scores", "evaluate", "joined"]
+
+
+def evaluate(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    ball: Ball,
+    *,
+    suite: str = "standard",
+    certificate: Certificate | None = None,
+    seed: int = 0,
+    surrogate: nn.Module | None = None,
+    radii: bool | None = None,
+    alarms: bool = True,
+    lipschitz: bool = False,
+    batch_size: int = 256,
+) -> Scores:
+    """Clean accuracy, the bracket of robust accuracy and the broken radius of every point.
+
+    The predictions are attacked, whatever the labels, so that one run serves
+    robust accuracy and robustness with respect to predictions. Points whose
+    certificate covers the ball are proved and not attacked in it. A ``surrogate``
+    adds a transfer attack from that model. With ``radii`` (the default unless the
+    suite is ``black-box``) a minimum-norm attack measures every point's distance
+    to its nearest error, proved points included: it is the check that no proved
+    radius is wrong. ``lipschitz`` adds the local Lipschitz constant.
+    """
+    attacks = members(suite, batch_size)
+    if surrogate is not None:
+        attacks += (Member("transfer", Transfer(surrogate, batch_size=batch_size)),)
+    _check(model, x, y, ball)
+    warned = model_alarms(model, x, y, ball, seed) if alarms else []
+    prediction = predict(model, x, batch_size)
+    proved_radius, notes = proved_in(certificate, ball.norm, x, prediction)
+    proved = proved_radius >= ball.radius if ball.radius > 0 else proved_radius > 0
+    todo = torch.from_numpy(np.flatnonzero(~proved)).to(x.device)
+    found = run_suite(
+        attacks, model, x[todo], prediction[todo], ball, seed, audit=SAMPLE if suite == "audited" else None
+    )
+    reached = _Reached.of_suite(x, ball, todo, found)
+    if radii if radii is not None else suite != "black-box":
+        reached = reached.with_radii(model, x, prediction, ball, seed, batch_size)
+    distance = reached.distance.cpu().numpy()
+    proved_radius, more = reconciled(model, reached.nearest, prediction, proved_radius, distance, certificate)
+    points = PointTable(
+        label=y.cpu().numpy(),
+        prediction=prediction.cpu().numpy(),
+        adversarial_prediction=predict(model, reached.x_adv, batch_size).cpu().numpy(),
+        proved_radius=proved_radius,
+        proved=proved & (proved_radius >= ball.radius),
+        changed=reached.changed.cpu().numpy(),
+        changed_radius=distance,
+        broken_by=reached.by,
+        queries=reached.queries.cpu().numpy(),
+    )
+    if alarms:
+        warned += result_alarms(_first_breaks(points, found.passes), len(y))
+    steepness = local_lipschitz(model, x, ball, seed=seed, batch_size=batch_size).mean if lipschitz else None
+    method = None if certificate is None else certificate.method
+    return Scores(
+        ball, suite, seed, points, reached.passes, reached.x_adv, method, notes + more, tuple(warned), found.audit,
+        steepness,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """What attacks reached so far."""
+
+    x_adv: Tensor  # worst input in the ball
+    changed: Tensor
+    nearest: Tensor  # nearest input with another prediction, in the ball or not
+    distance: Tensor
+    by: tuple[str, ...]
+    queries: Tensor
+    passes: dict[str, int]
+
+    @classmethod
+    def of_suite(cls, x: Tensor, ball: Ball, todo: Tensor, found: SuiteResult) -> _Reached:
+        """A suite's result on the rows ``todo`` of ``x``, spread over all rows."""
+        x_adv = x.float().clone()
+        changed = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        queries = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        x_adv[todo], changed[todo], queries[todo] = found.x_adv, found.broken, found.queries
+        # A success may exceed the radius by the rounding of a float32 input; it is a success at the radius.
+        away = ball.distance(x.double(), x_adv.double()).clamp_max(ball.radius)
+        by = [""] * len(x)
+        for point, name in zip(todo.tolist(), found.broken_by, strict=True):
+            by[point] = name
+        distance = torch.where(changed, away, torch.inf)
+        return cls(x_adv, changed, x_adv, distance, tuple(by), queries, dict(found.passes))
+
+    def with_radii(
+        self, model: nn.Module, x: Tensor, prediction: Tensor, ball: Ball, seed: int, batch_size: int
+    ) -> _Reached:
+        """The minimum-norm attack on all points, joined to what was found before."""
+        attack = MinimumNorm(batch_size=batch_size)
+        near = attack.radii(model, x, prediction, ball, stream(seed, "attack", "minimum-norm"))
+        closer = near.radius < self.distance
+        inside = ball.contains(near.x_adv, x.float()) & (near.radius < torch.inf) & ~self.changed
+        return _Reached(
+            x_adv=torch.where(per_row(inside, x), near.x_adv, self.x_adv),
+            changed=self.changed | inside,
+            nearest=torch.where(per_row(closer, x), near.x_adv, self.nearest),
+            distance=torch.where(closer, near.radius, self.distance),
+            by=tuple(
+                "minimum-norm" if new else name for name, new in zip(self.by, inside.tolist(), strict=True)
+            ),
+            queries=self.queries + near.queries,
+            passes={**self.passes, "minimum-norm": int(near.queries.sum())},
+        )  # fmt: skip
+
+
+def _check(model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:
+    """Refuse inputs outside the box and labels that the model does not have."""
+    check_inputs(x, ball.box)
+    with torch.no_grad(), frozen(model):
+        logits = model(x[:1])
+    check_labels(y, logits.expand(len(y), -1) if logits.dim() == 2 else logits)
+
+
+def _first_breaks(points: PointTable, attacks: Iterable[str]) -> dict[str, int]:
+    """Correct points by the attack that broke them first, in the order of the suite."""
+    names: NDArray[np.str_] = np.array(points.broken_by)
+    return {name: int(((names == name) & points.correct).sum()) for name in attacks}
+
+
+def joined(parts: Sequence[Scores], model: nn.Module, x: Tensor, y: Tensor) -> Scores:
+    """The scores of consecutive parts of ``x``, evaluated without alarms, as one evaluation of the whole.
+
+    Attacks treat each point alone, so nothing changes but the alarms, which
+    are raised here from all points.
+    """
+    first = parts[0]
+    arrays = [field.name for field in fields(PointTable) if field.name != "broken_by"]
+    points = PointTable(
+        broken_by=tuple(name for part in parts for name in part.points.broken_by),
+        **{name: np.concatenate([getattr(part.points, name) for part in parts]) for name in arrays},
+    )
+    suite = [member.name for member in members(first.suite)]
+    return replace(
+        first,
+        points=points,
+        passes={name: sum(part.passes.get(name, 0) for part in parts) for name in first.passes},
+        x_adv=torch.cat([part.x_adv for part in parts]),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        alarms=(
+            *model_alarms(model, x, y, first.ball, first.seed),
+            *result_alarms(_first_breaks(points, suite), len(y)),
+        ),
+    )

@@ -1,0 +1,72 @@
+"""Train and test side by side: the gaps that tell memory from robustness (Yang et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from radii.certificates.certificate import Certificate
+from radii.data.dataset import Data, Dataset, balanced_order
+from radii.evaluation.evaluate import evaluate
+from radii.evaluation.scores import Scores
+from radii.threat import Ball
+
+Certify = Callable[[nn.Module, Tensor], Certificate | None]
+
+
+@dataclass(frozen=True)
+class SplitScores:
+    """The same evaluation on train and test points."""
+
+    train: Scores
+    test: Scores
+
+    @property
+    def gaps(self) -> dict[str, float | None]:
+        """Train minus test: of clean, proved and unbroken accuracy, stability and the Lipschitz constant."""
+        pairs = {
+            "clean": (self.train.clean.value, self.test.clean.value),
+            "proved": (self.train.robust.proved.value, self.test.robust.proved.value),
+            "unbroken": (self.train.robust.unbroken.value, self.test.robust.unbroken.value),
+            "unbroken predictions": (self.train.stable.unbroken.value, self.test.stable.unbroken.value),
+        }
+        gaps: dict[str, float | None] = {name: train - test for name, (train, test) in pairs.items()}
+        one, two = self.train.local_lipschitz, self.test.local_lipschitz
+        return {**gaps, "local Lipschitz": None if one is None or two is None else one - two}
+
+    def summary(self) -> dict[str, Any]:
+        """Both splits and the gaps as JSON data."""
+        return {"train": self.train.summary(), "test": self.test.summary(), "gaps": self.gaps}
+
+
+def choose(dataset: Dataset, points: int | None, seed: int) -> tuple[Tensor, Tensor]:
+    """``points`` of a dataset, class-balanced, in the dataset's order; all without a number."""
+    if points is None or points >= len(dataset):
+        return dataset.tensors()
+    return dataset.tensors(np.sort(balanced_order(dataset.y, seed)[:points]))
+
+
+def evaluate_splits(
+    model: nn.Module,
+    data: Data,
+    ball: Ball,
+    *,
+    points: int | None = None,
+    suite: str = "standard",
+    certify: Certify | None = None,
+    seed: int = 0,
+    lipschitz: bool = False,
+) -> SplitScores:
+    """Evaluate on up to ``points`` class-balanced points of each split; ``certify`` makes their certificates."""
+    scores = []
+    for dataset in (data.train, data.test):
+        x, y = choose(dataset, points, seed)
+        certificate = None if certify is None else certify(model, x)
+        scores.append(
+            evaluate(model, x, y, ball, suite=suite, certificate=certificate, seed=seed, lipschitz=lipschitz)
+        )  # fmt: skip
+    return SplitScores(*scores)

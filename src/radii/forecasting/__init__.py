@@ -1,0 +1,1 @@
+"""How much more data a target needs: scaling laws with intervals."""

@@ -1,0 +1,103 @@
+"""The envelope: what every plausible link and all ceiling priors say together.
+
+A single sigmoid is sure of itself and wrong beyond the data (its nominal 90%
+intervals cover 0 to 97% at 20 times the data); the envelope of the plausible
+ones covers what it promises, in family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from radii.forecasting.links import LINKS, Floats
+from radii.forecasting.posterior import Curves, Family, Posterior, Sizes, posterior
+
+PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, says nothing
+TAILS = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 90% interval and the median."""
+
+    low: float
+    median: float
+    high: float
+
+    def summary(self) -> dict[str, float]:
+        """As JSON data."""
+        return {"low": self.low, "median": self.median, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Posteriors of all links; intervals reach from the lowest 5% to the highest 95% of the plausible ones.
+
+    A curve that goes all the way lies at the edge of what a link allows, where
+    half of a prior's mass gives it 90% on one side only. So the intervals
+    also cover what the links say if the ceiling is the highest, where the data
+    permits that; medians and probabilities do not lean to it.
+    """
+
+    posteriors: tuple[Posterior, ...]
+    weights: Floats  # (links, 2): the posterior of the link under the uniform and the spiked prior
+    all_the_way: Floats  # (links,): evidence of the highest ceiling over that of all links, spiked prior
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation τ between seeds."""
+        return float(self.weights.mean(axis=1) @ [each.spread for each in self.posteriors])
+
+    def at(self, n: float) -> Interval:
+        """The value of the curve at ``n``."""
+        return self.interval(lambda curves: curves.at(n))
+
+    def gain(self, n: float, factor: float) -> Interval:
+        """How much the curve rises from ``n`` to ``factor`` times ``n``."""
+        return self.interval(lambda curves: curves.at(factor * n) - curves.at(n))
+
+    def log_needed(self, target: float) -> Interval:
+        """ln n at which the curve reaches ``target``; ends are infinite where it may never."""
+        return self.interval(lambda curves: curves.log_needed(target))
+
+    def never(self, target: float) -> float:
+        """The probability that the ceiling is not above ``target``, averaged over links and priors."""
+        shares = [each.mass[:2] @ (each.curves.ceiling <= target) for each in self.posteriors]
+        return float((self.weights * shares).sum() / 2)
+
+    def interval(self, values: Callable[[Curves], Floats]) -> Interval:
+        """The envelope of the 5-95% intervals of ``values``, and the median of all of them together."""
+        lows, highs, pooled, masses = [], [], [], []
+        for each, weights, highest in zip(self.posteriors, self.weights, self.all_the_way, strict=True):
+            if weights.max() <= PLAUSIBLE:
+                continue
+            numbers = values(each.curves)
+            for mass in each.mass[: 3 if highest > PLAUSIBLE else 2]:
+                low, high = quantiles(numbers, mass, TAILS)
+                lows.append(low)
+                highs.append(high)
+            pooled.append(numbers)
+            masses.append(weights @ each.mass[:2])
+        (median,) = quantiles(np.concatenate(pooled), np.concatenate(masses), (0.5,))
+        return Interval(min(lows), median, max(highs))
+
+
+def envelope(sizes: Sizes, family: Family) -> Envelope:
+    """The posteriors of all links and their weights, which are equal before the data is seen."""
+    posteriors = tuple(posterior(sizes, family, link) for link in LINKS)
+    evidence = np.array([each.log_evidence for each in posteriors])
+    weights = np.exp(evidence - evidence.max(axis=0))
+    spiked = np.exp(evidence[:, 1] - evidence.max()).sum()
+    all_the_way = np.exp(evidence[:, 2] - evidence.max()) / spiked
+    return Envelope(posteriors, (weights / weights.sum(axis=0))[:, :2], all_the_way)
+
+
+def quantiles(values: Floats, mass: Floats, shares: tuple[float, ...]) -> list[float]:
+    """The smallest values below or at which these shares of the mass lie; values may be infinite."""
+    order = np.argsort(values)
+    below = np.cumsum(mass[order])
+    places = np.searchsorted(below, np.array(shares) * below[-1])
+    return [float(values[order[place]]) for place in places]

@@ -1,0 +1,229 @@
+"""How accuracy grows with the amount of data, and how much data a target needs.
+
+The law (chance floor plus sigmoid in ln n):
+
+    accuracy(n) = c0 + (c1 - c0) F(a + b ln n),   c0 = 1 / classes,   c1 ≤ ceiling
+
+fitted by :mod:`grid_posterior` under four sigmoids F and two priors of the
+ceiling, and reported as their :mod:`envelope`. A curve that bends beyond the
+data cannot be seen from within it; therefore a law speaks only up to the
+factor that holding out its own largest sizes has validated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from radii.errors import InputError
+from radii.forecasting.envelope import Envelope, Interval, envelope
+from radii.forecasting.hold_out import FEWEST, HoldOut, hold_outs
+from radii.forecasting.posterior import Family, Sizes
+
+__all__ = ["Interval", "Needed", "Observation", "ScalingLaw", "fit"]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One training: its size, its seed and the accuracy reached, in [0, 1]."""
+
+    n: int
+    seed: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The data that a target needs, as a 90% interval; None where it lies beyond ``limit``.
+
+    ``never`` is the probability that no amount suffices, if the curve keeps its form.
+    """
+
+    target: float
+    low: float | None
+    median: float | None
+    high: float | None
+    never: float
+    limit: float
+
+    @property
+    def words(self) -> str:
+        """``60,000 to 90,000, median 71,000``; ends beyond the limit are said to be so."""
+        beyond = f"beyond what these data can tell (> {_count(self.limit)})"
+        if self.low is None:
+            return beyond
+        if self.high is None:
+            middle = "" if self.median is None else f", median {_count(self.median)}"
+            return f"at least {_count(self.low)}{middle}; the upper end is {beyond}"
+        return f"{_count(self.low)} to {_count(self.high)}, median {_count(self.median or self.low)}"
+
+    def summary(self) -> dict[str, float | str | None]:
+        """As JSON data."""
+        return {**asdict(self), "words": self.words}
+
+
+@dataclass(frozen=True)
+class ScalingLaw:
+    """A fitted law; it refuses to speak of sizes beyond ``limit``."""
+
+    sizes: Sizes
+    family: Family
+    envelope: Envelope
+    hold_outs: tuple[HoldOut, ...]
+
+    @property
+    def validated_factor(self) -> int:
+        """The largest power of two whose hold-out, and every smaller one's, was not refuted by what was held out."""
+        factor = 1
+        for each in self.hold_outs:
+            if not each.holds:
+                break
+            factor = each.factor
+        return factor
+
+    @property
+    def smallest(self) -> int:
+        """The smallest size measured."""
+        return int(self.sizes.n[0])
+
+    @property
+    def largest(self) -> int:
+        """The largest size measured."""
+        return int(self.sizes.n[-1])
+
+    @property
+    def limit(self) -> int:
+        """The largest size this law speaks of."""
+        return self.largest * self.validated_factor
+
+    def predict(self, n: float) -> Interval:
+        """The expected accuracy with ``n`` training points; refused where nothing validates it."""
+        self._check(n)
+        return self.envelope.at(n)
+
+    def doubling(self, n: float) -> Interval:
+        """What doubling ``n`` adds to the accuracy."""
+        self._check(n)
+        self._check(2 * n)
+        return self.envelope.gain(n, 2.0)
+
+    def needed(self, target: float) -> Needed:
+        """The data at which the law reaches ``target``; sizes below the smallest measured count as that."""
+        floor = self.family.floor
+        if not floor < target < 1:
+            raise InputError(f"A target must lie above chance ({floor:.3g}) and below 1, got {target:.6g} instead.")
+        ends = self.envelope.log_needed(target)
+        low, median, high = (self._within(end) for end in (ends.low, ends.median, ends.high))
+        return Needed(target, low, median, high, self.envelope.never(target), float(self.limit))
+
+    def refusal(self, n: float) -> str | None:
+        """Why the law does not speak of ``n``; None where it does."""
+        if not math.isfinite(n) or n < self.smallest:
+            return f"No forecast below the smallest size measured ({_count(self.smallest)}), got {_count(n)}."
+        if n <= self.limit * (1 + 1e-9):
+            return None
+        return (
+            f"No forecast at {_count(n)}: that is {n / self.largest:.3g} times the largest size measured "
+            f"({_count(self.largest)}) and these data validate {self._validity()}."
+        )
+
+    def _validity(self) -> str:
+        if self.validated_factor > 1:
+            return f"a factor of {self.validated_factor}, up to {_count(self.limit)}; measure larger sizes to see on"
+        if not self.hold_outs:
+            return f"no extrapolation, which takes {FEWEST} sizes of half the largest and below that rise with n"
+        missed = next(each for each in self.hold_outs[0].held_out if not each.plausible)
+        return (
+            f"no extrapolation: smaller sizes forecast {missed.forecast.low:.1%} to {missed.forecast.high:.1%} at "
+            f"{_count(missed.n)}, where {missed.observed:.1%} was measured"
+        )
+
+    def _check(self, n: float) -> None:
+        reason = self.refusal(n)
+        if reason is not None:
+            raise InputError(reason)
+
+    def _within(self, log_n: float) -> float | None:
+        return None if log_n > math.log(self.limit) + 1e-9 else max(math.exp(log_n), float(self.smallest))
+
+    def summary(self) -> dict[str, Any]:
+        """The law as JSON data: links with their weights, seeds' spread, hold-outs, what it may speak of."""
+        return {
+            "floor": self.family.floor,
+            "highest_ceiling": self.family.highest,
+            "test_points": self.family.test_points,
+            "sizes": [int(n) for n in self.sizes.n],
+            "means": self.sizes.mean.tolist(),
+            "seeds": self.sizes.seeds.tolist(),
+            "spread_between_seeds": self.envelope.spread,
+            "links": {
+                each.curves.link.name: weights.tolist()
+                for each, weights in zip(self.envelope.posteriors, self.envelope.weights, strict=True)
+            },
+            "validated_factor": self.validated_factor,
+            "limit": self.limit,
+            "hold_outs": [each.summary() for each in self.hold_outs],
+        }
+
+
+def fit(
+    observations: Sequence[Observation],
+    classes: int,
+    test_points: int,
+    *,
+    ceiling: float = 1.0,
+    floor: float | None = None,
+) -> ScalingLaw:
+    """The law behind ``observations``, with the factor by which they may be extrapolated.
+
+    ``test_points`` is the number of points behind each value; ``ceiling`` is
+    the highest accuracy thinkable, for instance the clean accuracy if the
+    values are certified; ``floor`` is 1 / ``classes`` unless it is given
+    (certified accuracy can be below chance where margins are small).
+    Deterministic; about a tenth of a CPU second for the fit and for every
+    factor that is validated.
+    """
+    if classes < 2 or test_points < 1:
+        raise InputError(f"A law needs at least 2 classes and 1 test point, got {classes} and {test_points} instead.")
+    family = Family(1 / classes if floor is None else floor, ceiling, test_points)
+    if not 0 <= family.floor < ceiling <= 1:
+        raise InputError(f"Floor and ceiling must be 0 <= floor < ceiling <= 1, got {family.floor:.6g}, {ceiling:.6g}.")
+    _check_each(observations, ceiling)
+    sizes = Sizes.of([(each.n, each.value) for each in observations])
+    if len(sizes.n) < FEWEST:
+        raise InputError(f"A scaling law needs at least {FEWEST} sizes, got {len(sizes.n)}; measure more sizes.")
+    _check_floor(sizes, family)
+    return ScalingLaw(sizes, family, envelope(sizes, family), hold_outs(sizes, family))
+
+
+def _check_each(observations: Sequence[Observation], ceiling: float) -> None:
+    seen = set()
+    for each in observations:
+        if each.n < 1:
+            raise InputError(f"Every size n must be at least 1, got {each.n}.")
+        if not 0 <= each.value <= ceiling:
+            raise InputError(f"Values must lie in [0, {ceiling:.4g}], got {each.value:.6g} at n = {_count(each.n)}.")
+        if (each.n, each.seed) in seen:
+            raise InputError(f"Every size and seed must come once, got n = {_count(each.n)}, seed {each.seed} twice.")
+        seen.add((each.n, each.seed))
+
+
+def _check_floor(sizes: Sizes, family: Family) -> None:
+    noise = np.sqrt(0.25 / family.test_points + sizes.scatter / sizes.seeds**2)
+    low = np.flatnonzero(sizes.mean < family.floor - 2 * noise)
+    if len(low):
+        raise InputError(
+            f"At n = {_count(sizes.n[low[0]])} the mean {sizes.mean[low[0]]:.1%} lies below the floor "
+            f"({family.floor:.1%}), where the law starts; leave such sizes out or set the floor to 0."
+        )
+
+
+def _count(n: float) -> str:
+    """A size as people write it, to three digits: ``71,200``."""
+    if not math.isfinite(n):
+        return str(n)
+    return f"{float(f'{n:.3g}'):,.0f}" if n != round(n) or n >= 1e6 else f"{int(n):,}"

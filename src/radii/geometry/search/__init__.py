@@ -1,0 +1,1 @@
+"""The exact nearest-neighbor engine behind the measurements."""

@@ -1,0 +1,180 @@
+"""A search over all queries: small ones at once, large ones in blocks on threads, resumed where they stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii import progress
+from radii.atomic import write_whole
+from radii.errors import InputError
+from radii.geometry.search import brute
+from radii.geometry.search.best import Best
+from radii.geometry.search.points import Points, fixed
+from radii.randomness import numpy_stream
+from radii.threat import Norm
+
+SMALL = 5e8  # coordinate differences that cost less than loading and preparing anything else
+BLOCK = 2048  # queries between two saves
+WANT = {"other": 0, "same": 1, "any": 2}
+
+Prepared = Callable[[Points, NDArray[np.int64], int], Best]
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a search is carried out; nothing here changes its result.
+
+    ``workers`` threads (all cores this process may use by default). In
+    ``folder`` every finished block is kept, so that the same search, killed
+    and started again, continues; the folder is the caller's to delete.
+    """
+
+    workers: int | None = None
+    folder: Path | None = None
+
+    def part(self, name: str) -> Work:
+        """The same for one of several searches: its own folder inside this one."""
+        return self if self.folder is None else Work(self.workers, self.folder / name)
+
+
+def search(
+    queries: Points, references: Points, norm: Norm, label: str, k: int, own: int | None, work: Work | None = None
+) -> Best:
+    """The k best references of each query in ``norm``; query i is reference ``own + i`` itself, if ``own`` is given."""
+    work = work or Work()
+    pairs = len(queries) * len(references)
+    if work.folder is None and pairs * queries.dimensions <= SMALL:
+        return brute.search(queries, references, norm, label, k, own)
+    prepared = _Lazy(queries, references, norm, label)
+    numbers = np.full(len(queries), -1) if own is None else np.arange(own, own + len(queries))
+    store = None if work.folder is None else _Store.open(work.folder, queries, references, (norm, label, k, own, BLOCK))
+
+    def block(number: int) -> Best:
+        part = slice(number * BLOCK, (number + 1) * BLOCK)
+        if store is not None and store.has(number):
+            return store.load(number)
+        best = prepared()(queries.take(part), numbers[part], k)
+        if store is not None:
+            store.save(number, best)
+        return best
+
+    blocks = -(-len(queries) // BLOCK)
+    with (
+        _one_blas_thread(),
+        ThreadPoolExecutor(_cores(work.workers)) as threads,
+        progress.task(f"{norm} neighbors", len(queries), "points") as task,
+    ):
+        found = _in_order(threads, block, blocks, task)
+    return Best(np.concatenate([b.score for b in found]), np.concatenate([b.index for b in found]))
+
+
+def _in_order(threads: Executor, block: Callable[[int], Best], count: int, task: progress.Task) -> list[Best]:
+    """All blocks, started on the threads and gathered in order; a failure or Ctrl-C cancels what has not begun."""
+    futures = [threads.submit(copy_context().run, block, number) for number in range(count)]
+    try:
+        found = []
+        for future in futures:
+            found.append(future.result())
+            task.advance(len(found[-1].score))
+        return found
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+
+
+class _Lazy:
+    """The prepared references, made by the first block that needs them: a finished search needs none."""
+
+    def __init__(self, queries: Points, references: Points, norm: Norm, label: str) -> None:
+        from threading import Lock
+
+        self._make = lambda: _prepare(queries, references, norm, WANT[label])
+        self._made: Prepared | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> Prepared:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
+def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prepared:
+    from radii.geometry.search import linf, pruned
+
+    references = Points(fixed(np.ascontiguousarray(references.rows)), fixed(references.labels))
+    rng = numpy_stream(0, "neighbors")  # samples guide the search; its result does not depend on them
+    if norm == "linf":
+        return linf.prepare(references, queries, want, rng)
+    return pruned.prepare_l2(references, want, rng) if norm == "l2" else pruned.prepare_l1(references, want)
+
+
+def _cores(workers: int | None) -> int:
+    if workers is not None and workers < 1:
+        raise InputError(f"The number of workers must be at least 1, got {workers} instead.")
+    if workers is not None:
+        return workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _one_blas_thread():  # type: ignore[no-untyped-def]
+    """Blocks already fill the cores; BLAS threads inside them would only compete."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    return threadpool_limits(1, "blas")
+
+
+@dataclass(frozen=True)
+class _Store:
+    """Finished blocks as files: ``meaning.json`` says of which search, each block is written whole or not at all."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path, queries: Points, references: Points, settings: tuple[object, ...]) -> _Store:
+        meaning = json.dumps({"queries": digest(queries), "references": digest(references), "settings": settings})
+        folder.mkdir(parents=True, exist_ok=True)
+        note = folder / "meaning.json"
+        if note.exists() and note.read_text() != meaning:
+            raise InputError(f"{folder} holds another search; give an empty folder or delete this one.")
+        write_whole(note, meaning.encode())
+        return cls(folder)
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"block-{number:06d}.npy"
+
+    def has(self, number: int) -> bool:
+        return self.path(number).exists()
+
+    def load(self, number: int) -> Best:
+        stored = np.load(self.path(number), allow_pickle=False)
+        return Best(stored["score"].copy(), stored["index"].copy())
+
+    def save(self, number: int, best: Best) -> None:
+        from io import BytesIO
+
+        table = np.empty(best.score.shape, [("score", "<f8"), ("index", "<i8")])
+        table["score"], table["index"] = best.score, best.index
+        content = BytesIO()
+        np.save(content, table)
+        write_whole(self.path(number), content.getvalue())
+
+
+def digest(points: Points, rows: int = 4096) -> str:
+    """sha256 of shape, type, labels and, evenly spread, at most ``rows`` rows: enough to tell two datasets apart."""
+    state = hashlib.sha256(repr((points.rows.shape, points.rows.dtype.str)).encode())
+    state.update(np.ascontiguousarray(points.labels).data)
+    step = max(1, len(points) // rows)
+    state.update(np.ascontiguousarray(points.rows[::step]).data)
+    return state.hexdigest()

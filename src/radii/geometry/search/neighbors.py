@@ -1,0 +1,91 @@
+"""Exact nearest neighbors by label: the nearest point of another class, or of the same one.
+
+The distance to the nearest differently labelled point bounds the robustness
+of every classifier (Yang et al. 2020, Def. 3): two points closer than 2r with
+different labels cannot both be classified right within r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radii.errors import InputError, unknown_name
+from radii.geometry.search.best import Best
+from radii.geometry.search.engine import Work, search
+from radii.geometry.search.points import Points, check_finite, labelled
+from radii.threat import Norm
+
+Label = Literal["other", "same", "any"]
+NORMS: tuple[Norm, ...] = ("l1", "l2", "linf")
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Distances [n, k], ascending, and reference indices [n, k] of the k nearest neighbors.
+
+    Where fewer than k exist (a single class has no other), distance is
+    infinity and index -1. Of equally near references the lowest index wins.
+    """
+
+    distance: NDArray[np.float64]
+    index: NDArray[np.int64]
+    norm: Norm
+    label: Label
+
+
+def nearest(
+    x: Any,
+    y: Any,
+    within: tuple[Any, Any] | None = None,
+    *,
+    norm: Norm = "linf",
+    label: Label = "other",
+    k: int = 1,
+    work: Work | None = None,
+) -> Neighbors:
+    """The k nearest neighbors of every row of ``x`` [n, …] among ``within`` = (x, y), or among ``x`` itself.
+
+    ``label`` says which references count: those with another label, with the
+    same, or any. Searched within itself, a point is never its own neighbor,
+    but its duplicates are. uint8 pixels count as multiples of 1/255 and give
+    exact results (54/255 is 54/255); float32 is compared in float64. ``work``
+    sets threads and a folder from which a killed search resumes.
+    """
+    queries = labelled(x, y)
+    references = queries if within is None else labelled(*within, name="within")
+    check(queries, references, norm, label, k)
+    own = 0 if within is None else None
+    return in_pixels(search(queries, references, norm, label, k, own, work), queries, norm, label)
+
+
+def in_pixels(best: Best, points: Points, norm: Norm, label: Label) -> Neighbors:
+    """Exact scores in stored units as distances in units of 1.0."""
+    score = np.sqrt(best.score) if norm == "l2" else best.score
+    return Neighbors(score / points.levels, best.index, norm, label)
+
+
+def check(queries: Points, references: Points, norm: str, label: str, k: int) -> None:
+    """Refuse sets and settings that cannot be searched, in one sentence."""
+    if norm not in NORMS:
+        raise unknown_name("norm", norm, NORMS)
+    if label not in ("other", "same", "any"):
+        raise unknown_name("choice of neighbors", label, ["other", "same", "any"])
+    if k < 1:
+        raise InputError(f"The number of neighbors must be at least 1, got {k} instead.")
+    if queries.dimensions != references.dimensions:
+        raise InputError(
+            f"Both sets must have the same number of coordinates, "
+            f"got {queries.dimensions} and {references.dimensions} instead."
+        )
+    if queries.rows.dtype != references.rows.dtype:
+        raise InputError(
+            f"Both sets must be uint8 or both float32, got {queries.rows.dtype} and {references.rows.dtype}. "
+            "Divide the uint8 set by 255."
+        )
+    check_finite(queries, "x")
+    if references is not queries:
+        check_finite(references, "within")

@@ -1,0 +1,1 @@
+"""Models in files: bundles, exports, and networks of other tools."""

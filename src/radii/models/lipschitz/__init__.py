@@ -1,0 +1,1 @@
+"""Proved bounds of Lipschitz constants, layer by layer."""

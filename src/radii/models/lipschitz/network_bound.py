@@ -1,0 +1,109 @@
+"""An upper bound of a network's L2 Lipschitz constant on a stated input size, proved layer by layer."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from math import inf, nextafter, prod, sqrt
+
+import torch
+from torch import Tensor, nn
+
+from radii import progress
+from radii.errors import InputError
+from radii.models.lipschitz.folding import fold
+from radii.models.lipschitz.layer_bounds import LayerBound, bound_layer
+from radii.models.lipschitz.operators import rounding
+
+
+@dataclass(frozen=True)
+class LipschitzBound:
+    """|f(x) - f(x')| <= value |x - x'| in L2, for inputs of ``input_shape`` and the weights with ``digest``.
+
+    ``features`` bounds everything before a last linear layer and
+    ``pairs[i, j]`` that layer's |w_i - w_j|, so that logit i minus logit j is
+    Lipschitz with ``features * pairs[i, j]``, which is at most sqrt(2) value
+    and usually less. Without a last linear layer ``pairs`` is sqrt(2) times
+    the last layer's constant everywhere.
+    """
+
+    value: float
+    features: float
+    pairs: Tensor  # [classes, classes] float64
+    layers: tuple[LayerBound, ...]
+    input_shape: tuple[int, ...]
+    digest: str
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether no layer needed the looser fallback (which is an upper bound all the same)."""
+        return all(layer.method != "fallback" for layer in self.layers)
+
+    def check(self, network: nn.Module) -> None:
+        """Refuse a folded network whose weights or layers are not those that were bounded."""
+        if weights_digest(network, self.input_shape) != self.digest:
+            raise InputError(
+                "The Lipschitz bound was computed for other weights or another input size; "
+                "compute it again with lipschitz_bound(model, input_shape)."
+            )
+
+
+@torch.no_grad()
+def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bool = True) -> LipschitzBound:
+    """Bound ``model`` in eval mode on inputs of ``input_shape`` (without the batch).
+
+    The product of the layers' bounds, each exact, proved by Cholesky or, where
+    a proof costs too much or ``prove`` is false, by the DFT fallback; all are
+    upper bounds. Raises an InputError that names the layer when one cannot be
+    bounded.
+    """
+    network = certified_network(model, input_shape)
+    layers: list[LayerBound] = []
+    shapes = [tuple(input_shape)]
+    x = torch.zeros(1, *input_shape, dtype=torch.float64)
+    with progress.task("bounding layers", total=len(network), unit="layers") as task:
+        for name, layer in network.named_children():
+            layers.append(bound_layer(name, layer, shapes[-1], prove))
+            x = layer(x)
+            shapes.append(tuple(x.shape[1:]))
+            task.advance(1, note=name)
+    if len(shapes[-1]) != 1:
+        raise InputError(f"The model must return logits [n, classes], got outputs of shape {shapes[-1]} instead.")
+    head = network[-1]
+    features = product(layer.value for layer in layers[:-1])
+    pairs = _pair_norms(head) if isinstance(head, nn.Linear) else _any_pair(layers[-1].value, shapes[-1][0])
+    value = product([features, layers[-1].value])
+    return LipschitzBound(
+        value, features, pairs, tuple(layers), tuple(input_shape), weights_digest(network, input_shape)
+    )
+
+
+def certified_network(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
+    """The plain network that certificates speak about: the folded weights, lifted exactly to float64."""
+    return fold(model, input_shape).double().cpu()
+
+
+def weights_digest(network: nn.Module, input_shape: tuple[int, ...]) -> str:
+    """sha256 of the layers' kinds, settings and weights and of the input size."""
+    state = hashlib.sha256(repr((tuple(input_shape), str(network))).encode())
+    for name, tensor in network.state_dict().items():
+        state.update(f"{name}{tuple(tensor.shape)}".encode())
+        state.update(tensor.detach().double().cpu().contiguous().numpy().data)
+    return state.hexdigest()
+
+
+def product(values) -> float:  # type: ignore[no-untyped-def]
+    """The product of positive numbers, rounded up."""
+    factors = [float(value) for value in values]
+    return nextafter(prod(factors) * (1 + rounding(len(factors) + 1)), inf)
+
+
+def _pair_norms(head: nn.Linear) -> Tensor:
+    """|w_i - w_j| for all pairs of rows, rounded up: [classes, classes]."""
+    weight = head.weight.detach().double().cpu()
+    distances = torch.stack([(weight - row).norm(dim=1) for row in weight])
+    return distances * (1 + rounding(weight.shape[1] + 4))
+
+
+def _any_pair(value: float, classes: int) -> Tensor:
+    return torch.full((classes, classes), nextafter(sqrt(2.0), inf) * value * (1 + rounding(2)), dtype=torch.float64)

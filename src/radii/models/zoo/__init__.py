@@ -1,0 +1,1 @@
+"""The architectures that radii offers by name."""

@@ -1,0 +1,79 @@
+"""The 1-Lipschitz ConvNet of Prach & Lampert 2025: no layer, and so not the network, stretches distances."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from radii.errors import InputError
+from radii.models.layers.families import family
+from radii.models.layers.maxmin import MaxMin
+from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
+
+MOST_BLOCKS = 5
+
+
+class LipschitzConvNet(nn.Sequential):
+    """Stem, blocks of 3 x 3 convolutions with MaxMin, one linear head.
+
+    Zero channels up to ``width``; a 1 x 1 convolution; then ``blocks`` blocks,
+    block b with c = width * 2^b channels: ``depth`` times [3 x 3 convolution,
+    MaxMin], keep the first c/2 channels, PixelUnshuffle(2), which doubles the
+    channels and halves the side; then a linear head to the logits.
+
+    ``blocks=0`` means the paper's five, or as many as bring a smaller image
+    down to one pixel: 3 for 8 x 8 digits, 5 for 28 x 28 and 32 x 32. The image
+    is centered in zeros up to the next multiple of 2^blocks (28 -> 32).
+    ``width`` is 64 in the paper. ``layer`` names the family: ``aol``, ``cpl``,
+    ``sll``, ``orthogonal``, ``soc``, ``liresnet`` (bounded only), or ``plain``
+    for the unconstrained twin.
+
+    The paper's head is square and keeps its first outputs; here it has one row
+    per class, which is the same function class, cheaper and tighter.
+
+    Guarantee: with a family of 1-Lipschitz layers, |f(x) - f(x')| <= |x - x'|
+    in L2 up to rounding; :mod:`radii.models.lipschitz.network_bound` proves it.
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, int, int],
+        classes: int,
+        *,
+        width: int = 16,
+        layer: str = "aol",
+        blocks: int = 0,
+        depth: int = 3,
+    ) -> None:
+        if len(input_shape) != 3:
+            raise InputError(f"LipschitzConvNet takes images [c, h, w], got inputs of shape {tuple(input_shape)}.")
+        channels, height, side = input_shape
+        if width < max(channels, 2) or width % 2:
+            raise InputError(f"width must be even and at least {max(channels, 2)}, got {width} instead.")
+        if blocks < 0 or depth < 1:
+            raise InputError(f"blocks must be at least 0 and depth at least 1, got {blocks} and {depth} instead.")
+        most = (max(height, side) - 1).bit_length() + 1
+        if blocks > most:
+            raise InputError(f"blocks must be at most {most} for {height} x {side} pixels, got {blocks} instead.")
+        blocks = blocks or min(MOST_BLOCKS, (max(height, side) - 1).bit_length())
+        padded = tuple(-(-length // 2**blocks) * 2**blocks for length in (height, side))
+        made = family(layer)
+        parts: OrderedDict[str, nn.Module] = OrderedDict()
+        if padded != (height, side):
+            parts["border"] = ZeroBorder((padded[0], padded[1]))
+        parts["channels"] = ZeroChannels(width)
+        parts["stem"] = made.conv(width, 1, (padded[0], padded[1]))
+        parts["stem_activation"] = MaxMin()
+        for block in range(blocks):
+            wide, image = width * 2**block, (padded[0] >> block, padded[1] >> block)
+            for number in range(depth):
+                parts[f"block{block}_conv{number}"] = made.conv(wide, 3, image)
+                parts[f"block{block}_activation{number}"] = MaxMin()
+            parts[f"block{block}_first"] = FirstChannels(wide // 2)
+            parts[f"block{block}_unshuffle"] = nn.PixelUnshuffle(2)
+        features = width * 2**blocks * (padded[0] >> blocks) * (padded[1] >> blocks)
+        parts["flatten"] = nn.Flatten()
+        parts["head"] = made.head(features, classes)
+        super().__init__(parts)
+        self.input_shape = tuple(input_shape)

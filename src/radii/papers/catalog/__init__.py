@@ -1,0 +1,1 @@
+"""The studies of the papers, a module each; :data:`radii.studies.study.STUDIES` names them."""

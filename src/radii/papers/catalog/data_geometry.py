@@ -1,0 +1,91 @@
+"""Geometry: what the papers measured on the datasets themselves, before any training.
+
+Shares of variance (Prach & Lampert 2025, Table 1) and nearest-neighbor
+distances (section 12) on CIFAR-10; perturbable volumes (Ding et al. 2019,
+Table 6) and inter-class distances (Table 1) of dataset variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from radii.papers.laboratory import InterclassDistance, NeighborDistances, Spectrum, Volume
+from radii.runs.inputs import DataSpec
+from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+
+BANDS = ((1, 16), (1, 512), (513, 3072), (2049, 3072), (1, 3072))
+GREY, COLOR = 0.3, 8 / 255
+VOLUMES: dict[str, float] = {
+    **{f"mnist{variant}": GREY for variant in ("+binarize", "", "+smooth:3", "+smooth:5", "+smooth2d:3")},
+    **{f"cifar10{variant}": COLOR for variant in ("", *(f"+saturate:{p}" for p in (4, 8, 16, 64, 256, 512, "inf")))},
+}
+# In Table 1 contrast is reduced until the distance is that of the smoothed digits.
+SCALED = {"smooth:3": (0.970, 0.821), "smooth:4": (0.955, 0.809), "smooth:5": (0.932, 0.790)}
+
+
+def interclass_variants() -> tuple[str, ...]:
+    """The smoothed digits of Table 1, each with the scaled original and the scaled binarized digits beside it."""
+    made = [""]
+    for variant, (original, binarized) in SCALED.items():
+        made += [f"+{variant}", f"+scale:{original}", f"+binarize+scale:{binarized}"]
+    return tuple(made)
+
+
+def cells(budget: Budget) -> tuple[Cell, ...]:
+    """Four kinds of measurement; on the digits alone for ``smoke``."""
+    if budget == "smoke":
+        data = DataSpec.of("digits")
+        return (
+            Cell({"measure": "volume", "data": "digits"}, Volume(data=data, epsilon=GREY)),
+            Cell({"measure": "spectrum", "data": "digits"}, Spectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))),
+            Cell({"measure": "inter-class distance", "data": "digits"}, InterclassDistance(data=data)),
+            Cell({"measure": "neighbors", "data": "digits"}, NeighborDistances(data=data, queries=300)),
+        )
+    color = DataSpec.of("cifar10")
+    made = [
+        Cell({"measure": "spectrum", "data": "cifar10"}, Spectrum(data=color, bands=BANDS)),
+        Cell({"measure": "neighbors", "data": "cifar10"}, NeighborDistances(data=color)),
+    ]
+    made += [
+        Cell({"measure": "volume", "data": name}, Volume(data=DataSpec.of(name), epsilon=epsilon))
+        for name, epsilon in VOLUMES.items()
+    ]
+    made += [
+        Cell(
+            {"measure": "inter-class distance", "data": f"mnist{variant}"},
+            InterclassDistance(data=DataSpec.of(f"mnist{variant}")),
+        )
+        for variant in interclass_variants()
+    ]
+    return tuple(made)
+
+
+def analyze(measured: Sequence[Measured]) -> Findings:
+    """One row per figure, whatever measured it."""
+    rows = [
+        {"measure": f"{cell.place['measure']}{what}", "data": cell.place["data"], "value": value}
+        for cell in measured
+        for what, value in _figures(str(cell.place["measure"]), cell.result).items()
+    ]
+    return Findings((Column("measure"), Column("data", "dataset"), Column("value")), tuple(rows))
+
+
+def _figures(measure: str, result: Mapping) -> dict[str, float]:
+    if measure == "spectrum":
+        return {f", components {band}": share for band, share in result["shares"].items()}
+    if measure == "neighbors":
+        return {
+            ", d* by the power law": result["dimension"]["value"],
+            ", d* by the linear law": result["dimension_linear"]["value"],
+            ", log10 n for distance 1": result["log10_samples"]["value"],
+        }
+    return {", log2" if measure == "volume" else "": result["mean"]}
+
+
+STUDY = Study(
+    "geometry",
+    "What the papers measured on the data",
+    "Prach & Lampert 2025, Table 1 and section 12; Ding et al. 2019, Tables 1 and 6",
+    cells,
+    analyze,
+)

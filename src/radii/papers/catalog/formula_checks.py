@@ -1,0 +1,27 @@
+"""Formulas: the papers' definitions and printed tables, computed; seconds, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radii.papers.formulas import NAMES
+from radii.papers.laboratory import Formula
+from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+
+
+def cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
+    """One cell per formula, the same at every budget."""
+    return tuple(Cell({"formula": name}, Formula(name=name)) for name in NAMES)
+
+
+def analyze(measured: Sequence[Measured]) -> Findings:
+    """One row per figure."""
+    rows = [
+        {"formula": cell.place["formula"], "figure": figure, "value": value}
+        for cell in measured
+        for figure, value in cell.result["figures"].items()
+    ]
+    return Findings((Column("formula"), Column("figure"), Column("value")), tuple(rows))
+
+
+STUDY = Study("formulas", "The papers' formulas and printed tables", "all five texts", cells, analyze)

@@ -1,0 +1,46 @@
+"""Theory: every theorem of the papers, simulated with the laboratory's own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radii.papers.laboratory import Theory
+from radii.papers.theory.statements import STATEMENTS
+from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+
+# Seconds, no trained network among them.
+QUICK = ("r-separation", "half-spaces", "concentration", "facets", "robust-network", "neighbor-distances")
+
+
+def cells(budget: Budget) -> tuple[Cell, ...]:
+    """One cell per result; the laboratory's defaults are the papers' settings, so ``paper`` is ``cpu``."""
+    names = QUICK if budget == "smoke" else tuple(STATEMENTS)
+    return tuple(Cell({"result": name}, Theory.of(name)) for name in names)
+
+
+def analyze(measured: Sequence[Measured]) -> Findings:
+    """How many predictions of each result agree with their measurements."""
+    rows = []
+    for cell in measured:
+        judged = [row for row in cell.result["rows"] if row["predicted"] is not None]
+        agreed = sum(row["holds"] for row in judged)
+        rows.append(
+            {
+                "result": cell.place["result"],
+                "source": cell.result["source"],
+                "predictions": len(judged),
+                "agree": agreed,
+                "verdict": "holds" if agreed == len(judged) else "fails",
+            }
+        )
+    columns = (
+        Column("result"),
+        Column("source"),
+        Column("predictions"),
+        Column("agree"),
+        Column("verdict"),
+    )
+    return Findings(columns, tuple(rows))
+
+
+STUDY = Study("theory", "The papers' theorems, simulated", "all five texts", cells, analyze)

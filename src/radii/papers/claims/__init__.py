@@ -1,0 +1,1 @@
+"""Statements of the papers as checks over results."""

@@ -1,0 +1,375 @@
+"""Claims of Prach & Lampert 2025 that need no training: theorems, formulas, the spectrum of CIFAR-10."""
+
+from __future__ import annotations
+
+from radii.papers.claims.claim import TRAINED, Claim, Figures, Results
+from radii.papers.claims.reading import FAILING, formula, largest_rise, predictions, theorem
+from radii.papers.published import published
+
+PAPER = "Prach & Lampert 2025"
+HYPERCUBE, NEAREST, NEIGHBORS = "no-free-robustness", "nearest-neighbor-bound", "neighbor-distances"
+LEARNERS = ("memorizer", "1-NN", "logistic regression", "network", "adversarial network")
+CASES = ("slabs", "grid, random labels", "rare atoms, own labels")
+EXACT = "every corner of the hypercube is visited"
+
+
+def shares(found: Results) -> Figures:
+    """Shares of CIFAR-10's variance in bands of components."""
+    return {
+        band: float(share) for band, share in found.at({"measure": "spectrum", "data": "cifar10"})["shares"].items()
+    }
+
+
+def both_bands(found: Results) -> Figures:
+    """The share of two disjoint bands together."""
+    known = shares(found)
+    return {"1-16 & 513-3072": known["1-16"] + known["513-3072"]}
+
+
+def dimensions(found: Results) -> Figures:
+    """Estimates from nearest-neighbor distances on CIFAR-10."""
+    result = found.at({"measure": "neighbors", "data": "cifar10"})
+    power, linear = result["dimension"]["value"], result["dimension_linear"]["value"]
+    means = [row["mean"] for row in result["curve"]]
+    return {
+        "d*": power,
+        "log10 n": result["log10_samples"]["value"],
+        "linear law over power law": linear - power,
+        "largest rise of the mean distance": largest_rise(means),
+    }
+
+
+def band(name: str) -> float:
+    """A printed share of variance."""
+    return published("000", "Table 1", method=f"PC {name}", metric="variance_explained_pct") / 100
+
+
+CLAIMS = (
+    Claim(
+        "prach-robust-classifier-exists",
+        "On the hypercube a classifier exists that is right on every point and at every perturbation below 1.",
+        PAPER,
+        "Theorem 1",
+        "theory",
+        theorem(HYPERCUBE, ("oracle, clean", "oracle, robust at .999")),
+        {"oracle, clean": 1.0, "oracle, robust at .999": 1.0},
+        0.0,
+        EXACT,
+        corrects="The text does not say that the radius must stay strictly below 1.",
+    ),
+    Claim(
+        "prach-linear-is-accurate-and-fragile",
+        "The linear classifier sign(x_d) is right everywhere and robust nowhere, once a tie counts as an error.",
+        PAPER,
+        "Theorem 1",
+        "theory",
+        theorem(HYPERCUBE, ("sign of x_d, clean", "sign of x_d, robust")),
+        {"sign of x_d, clean": 1.0, "sign of x_d, robust": 0.0},
+        0.0,
+        EXACT,
+        corrects="The attack leaves x_d = 0 exactly; the text leaves sign(0) undefined.",
+    ),
+    Claim(
+        "prach-no-learner-above-51",
+        "No learner that sees n points exceeds 51% robust accuracy on average over functions.",
+        PAPER,
+        "Theorem 1",
+        "theory",
+        theorem(HYPERCUBE, [f"{learner}, robust" for learner in LEARNERS]),
+        {f"{learner}, robust": published("001", "Theorem 1") / 100 for learner in LEARNERS},
+        0.0055,
+        "four standard errors of the trained learners' average over two functions",
+        relation="≤",
+    ),
+    Claim(
+        "prach-memorizer-exact",
+        "A memorizer and 1-NN reach ½ + ½(1 − (1 − 2^(1−d))^n) = 50.775% robust accuracy, just below the bound.",
+        PAPER,
+        "Theorem 1",
+        "theory",
+        theorem(HYPERCUBE, ("memorizer, robust", "1-NN, robust")),
+        {"memorizer, robust": 0.50775, "1-NN, robust": 0.50775},
+        0.0024,
+        "four standard errors of averages over the functions drawn; one function scatters by 0.2 points",
+    ),
+    Claim(
+        "prach-trained-networks-look-accurate",
+        "A trained network is almost perfectly accurate on the data on which it is not robust.",
+        PAPER,
+        "section 3",
+        "theory",
+        theorem(HYPERCUBE, ("logistic regression, clean", "network, clean")),
+        {"logistic regression, clean": 1.0, "network, clean": 1.0},
+        0.02,
+        "a network of 256 units after 200 steps need not find the last coordinate exactly",
+        relation="≥",
+    ),
+    Claim(
+        "prach-nearest-neighbor-99",
+        "From 37⌈1/δ⌉^d points on, 1-NN in the Linf metric has 99% robust accuracy at radius δ/2.",
+        PAPER,
+        "Theorem 2",
+        "theory",
+        theorem(NEAREST, [f"{case}, certified" for case in CASES]),
+        {f"{case}, certified": published("001", "Theorem 2") / 100 for case in CASES},
+        0.0006,
+        "four standard errors over 24 training sets",
+        relation="≥",
+        corrects="The theorem never states its radius, which is δ/2, nor that 1-NN must use the Linf metric.",
+    ),
+    Claim(
+        "prach-nearest-neighbor-slack",
+        "The bound of Theorem 2 is not tight: on data built against it 1-NN still certifies 99.8%.",
+        PAPER,
+        "Theorem 2",
+        "theory",
+        theorem(NEAREST, ("rare atoms, own labels, certified",)),
+        {"rare atoms, own labels, certified": 0.998},
+        0.0006,
+        "four standard errors over 24 training sets",
+        relation="≥",
+    ),
+    Claim(
+        "prach-certified-below-attacked",
+        "What 1-NN certifies no attack breaks, on all three kinds of data.",
+        PAPER,
+        "Eq. 2 and 5",
+        "theory",
+        theorem(NEAREST, [f"{case}, attacked − certified" for case in CASES]),
+        {f"{case}, attacked − certified": 0.0 for case in CASES},
+        0.0,
+        "a certificate has no exceptions",
+        relation="≥",
+    ),
+    Claim(
+        "prach-neighbor-bracket",
+        "The median distance to the nearest of n points lies between (2cn)^(−1/d) and (cn)^(−1/d).",
+        PAPER,
+        "section 12, Eq. 31",
+        "theory",
+        predictions(NEIGHBORS, "median"),
+        {FAILING: 0.0},
+        0.0,
+        "the bracket is exact; measured medians are judged within four standard errors",
+    ),
+    Claim(
+        "prach-bracket-order",
+        "The linearized bracket at n = 1000, d* = 28 is 0.7285 C ≤ r ≤ 0.7533 C: log(2n) makes the lower end.",
+        PAPER,
+        "section 12, Eq. 35",
+        "theory",
+        theorem(
+            NEIGHBORS,
+            ("Eq. 35 at n=1000: lower end, 1 − log(2n)/d", "Eq. 35 at n=1000: upper end, 1 − log(n)/d"),
+        ),
+        {
+            "Eq. 35 at n=1000: lower end, 1 − log(2n)/d": 0.7285,
+            "Eq. 35 at n=1000: upper end, 1 − log(n)/d": 0.7533,
+        },
+        5e-5,
+        "four decimals",
+        corrects="Eq. 35 prints the two ends swapped.",
+    ),
+    Claim(
+        "prach-dimension-needs-estimator",
+        "On a true 28-dimensional cube the power-law slope reads d* = 20.1 and the line in log n reads 27.5.",
+        PAPER,
+        "section 12",
+        "theory",
+        theorem(NEIGHBORS, ("cube: d by the power-law slope", "cube: d by the line in log n, over the slope")),
+        {"cube: d by the power-law slope": 20.1, "cube: d by the line in log n, over the slope": 27.5},
+        0.5,
+        "300 queries, other random points",
+        corrects="The text names one d* without its estimator.",
+    ),
+    Claim(
+        "prach-margin-radius",
+        "A 1-Lipschitz map keeps its prediction within margin/√2, and for an orthogonal map no farther.",
+        PAPER,
+        "Eq. 5",
+        "formulas",
+        formula("margin-radius", ("flipped at .999 radius", "flipped at 1.001 radius")),
+        {"flipped at .999 radius": 0.0, "flipped at 1.001 radius": 1.0},
+        0.0,
+        "both sides are exact",
+    ),
+    Claim(
+        "prach-layers-are-1-lipschitz",
+        "Networks of AOL and of CPL layers are 1-Lipschitz whatever their weights.",
+        PAPER,
+        "section 4",
+        "formulas",
+        formula("lipschitz-networks", ("aol", "cpl")),
+        {"aol": 1.0, "cpl": 1.0},
+        1e-5,
+        "proved upper bounds carry rounding",
+        relation="≤",
+    ),
+    Claim(
+        "prach-smoothing-probability",
+        "Randomized smoothing at σ = 1/8 needs a top probability of 0.8706 for radius 36/255.",
+        PAPER,
+        "Eq. 12",
+        "formulas",
+        formula("smoothing", ("probability needed",)),
+        {"probability needed": 0.8706},
+        5e-5,
+        "four decimals",
+    ),
+    Claim(
+        "prach-smoothing-certificate",
+        "A certificate at 99.9% needs 903 of 1,000 votes (8,810 of 10⁴; 87,392 of 10⁵), an estimate only 871.",
+        PAPER,
+        "section 4",
+        "formulas",
+        formula(
+            "smoothing",
+            [f"votes of {n} for a certificate" for n in (1000, 10_000, 100_000)] + ["votes of 1000 for the estimate"],
+        ),
+        {
+            "votes of 1000 for a certificate": 903.0,
+            "votes of 10000 for a certificate": 8810.0,
+            "votes of 100000 for a certificate": 87392.0,
+            "votes of 1000 for the estimate": 871.0,
+        },
+        0.0,
+        "whole numbers",
+        corrects="The smoothing curves are called certified but are plug-in estimates from 1,000 samples.",
+    ),
+    Claim(
+        "prach-smoothing-clipped",
+        "With probabilities clipped to 0.99 no smoothed radius exceeds 0.2908, so 108/255 and 1 are out of reach.",
+        PAPER,
+        "section 4",
+        "formulas",
+        formula("smoothing", ("largest radius of p clipped at .99",)),
+        {"largest radius of p clipped at .99": 0.2908},
+        5e-5,
+        "four decimals",
+        corrects="A robust accuracy of 0 there is a property of the clipping, not of the classifier.",
+    ),
+    Claim(
+        "prach-loss-ignores-scale",
+        "At t = 0 SelfNormalizingCE does not change when all scores grow tenfold.",
+        PAPER,
+        "supplement, Eq. 27",
+        "formulas",
+        formula("self-normalizing", ("change by a factor of 10, t = 0",)),
+        {"change by a factor of 10, t = 0": 0.0},
+        1e-12,
+        "float64 rounding",
+    ),
+    Claim(
+        "prach-loss-sees-scale",
+        "At t = 1/10 it does, which is what lets it train for margins.",
+        PAPER,
+        "supplement, Eq. 27",
+        "formulas",
+        formula("self-normalizing", ("change by a factor of 10, t = 1/10",)),
+        {"change by a factor of 10, t = 1/10": 0.01},
+        0.0,
+        "a hundredth of a nat is far above rounding; the statement is qualitative",
+        relation="≥",
+    ),
+    Claim(
+        "prach-one-softmax",
+        "Eq. 27 takes one softmax: a second one inside the cross-entropy lowers the loss from 3.64 to 2.37.",
+        PAPER,
+        "supplement, Eq. 27",
+        "formulas",
+        formula("self-normalizing", ("one softmax over two",)),
+        {"one softmax over two": 3.64 / 2.37},
+        0.15,
+        "random scores other than those of the derivation",
+        corrects="As printed, softmax is applied before a cross-entropy that applies it again.",
+    ),
+    Claim(
+        "prach-variance-shares",
+        "Components 1-16, 1-512 and 513-3072 of CIFAR-10 hold 72%, 98% and 2% of its variance.",
+        PAPER,
+        "supplement, Table 1",
+        "geometry",
+        shares,
+        {name: band(name) for name in ("1-16", "1-512", "513-3072", "1-3072")},
+        0.005,
+        "whole percents",
+        budgets=TRAINED,
+    ),
+    Claim(
+        "prach-variance-last",
+        "The last 1,024 components hold 0.02% of the variance.",
+        PAPER,
+        "supplement, Table 1",
+        "geometry",
+        shares,
+        {"2049-3072": band("2049-3072")},
+        5e-5,
+        "two decimals of a percent",
+        budgets=TRAINED,
+    ),
+    Claim(
+        "prach-variance-sum",
+        "Components 1-16 and 513-3072 together hold 73.25% of the variance.",
+        PAPER,
+        "supplement, Table 1",
+        "geometry",
+        both_bands,
+        {"1-16 & 513-3072": 0.7325},
+        0.0005,
+        "half a tenth of a point",
+        budgets=TRAINED,
+        corrects="Table 1 prints 74%, the sum of two rounded entries.",
+    ),
+    Claim(
+        "prach-dimension-28",
+        "Nearest-neighbor distances on CIFAR-10 give an intrinsic dimension of about 28 (power law, n from 1,000 on).",
+        PAPER,
+        "section 12",
+        "geometry",
+        dimensions,
+        {"d*": published("000", "text 12", metric="intrinsic_dimension")},
+        1.0,
+        "the 95% interval over 2,000 queries is one unit wide to each side",
+        budgets=TRAINED,
+    ),
+    Claim(
+        "prach-samples-31",
+        "A nearest neighbor at distance 1 would take at least 10^31 images.",
+        PAPER,
+        "section 12",
+        "geometry",
+        dimensions,
+        {"log10 n": published("000", "text 12", metric="n_for_unit_distance_log10")},
+        1.0,
+        "one unit of d* moves the extrapolation by about one decade",
+        relation="≥",
+        budgets=TRAINED,
+    ),
+    Claim(
+        "prach-dimension-by-the-line",
+        "On CIFAR-10, too, the linear law reads a dimension higher by several units than the power law.",
+        PAPER,
+        "section 12, Eq. 34",
+        "geometry",
+        dimensions,
+        {"linear law over power law": 5.0},
+        0.0,
+        "earlier recomputations found 7; 5 is clear of the intervals' width of 2",
+        relation="≥",
+        budgets=TRAINED,
+        corrects="log 50,000 = 10.8 is not far below 28, so the linearization is not near the power law.",
+    ),
+    Claim(
+        "prach-neighbors-come-slowly",
+        "The mean distance to the nearest image falls with every increase of n.",
+        PAPER,
+        "supplement, Fig. 12",
+        "geometry",
+        dimensions,
+        {"largest rise of the mean distance": 0.0},
+        0.0,
+        "subsets are nested, so it can only fall",
+        relation="≤",
+        budgets=TRAINED,
+    ),
+)

@@ -1,0 +1,212 @@
+"""Formulas of the papers, computed with this package's functions: each returns figures by name.
+
+They are the evidence for claims that need neither data nor training: whether a
+definition does what the text says, and whether printed tables and the
+sentences about them agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.stats import beta, norm
+from torch import nn
+from torch.nn import functional as F
+
+from radii.certificates import lipschitz
+from radii.data.variants import gamma, saturate, scale
+from radii.errors import unknown_name
+from radii.evaluation.local_lipschitz import local_lipschitz
+from radii.models.io.bundle import Architecture, initialised
+from radii.models.lipschitz.network_bound import lipschitz_bound
+from radii.papers.printed_tables import ding_tables, yang_tables
+from radii.randomness import numpy_stream, stream
+from radii.threat import Ball
+from radii.training.objectives.gradient_regularization import GradientRegularization
+from radii.training.objectives.objective import Moment
+from radii.training.objectives.self_normalizing import self_normalizing_cross_entropy
+
+Figures = dict[str, float]
+RADIUS, SIGMA, ALPHA = 36 / 255, 1 / 8, 0.001  # Prach & Lampert 2025, sections 2.1 and 4; Cohen et al. 2019
+
+
+def margin_radius(seed: int) -> Figures:
+    """The radius margin/√2 of an orthogonal map: what its worst perturbation does just below and just above it.
+
+    Towards class c the gap of g(x) = Qx closes fastest along q_c − q_y, of length √2.
+    """
+    q, _ = torch.linalg.qr(torch.randn(10, 10, generator=stream(seed, "margin"), dtype=torch.float64))
+    net = nn.Sequential(nn.Linear(10, 10, bias=False))
+    net[0].weight = nn.Parameter(q.float())
+    x = torch.rand(2000, 10, generator=stream(seed, "margin", "x"))
+    found = lipschitz.certify(net, x, form="sqrt2")
+    scores = x.double() @ net[0].weight.detach().double().T
+    rival = scores.scatter(1, found.prediction[:, None], -torch.inf).argmax(1)
+    weight = net[0].weight.detach().double()
+    way = F.normalize(weight[rival] - weight[found.prediction], dim=1)
+
+    def flipped(share: float) -> float:
+        moved = x.double() + share * found.radius[:, None] * way
+        return float(((moved @ weight.T).argmax(1) != found.prediction).double().mean())
+
+    return {"flipped at .999 radius": flipped(0.999), "flipped at 1.001 radius": flipped(1.001)}
+
+
+def smoothing(seed: int) -> Figures:  # noqa: ARG001
+    """What randomized smoothing needs for radius 36/255 at sigma 1/8, as an estimate and as a certificate."""
+    needed = float(norm.cdf(RADIUS / SIGMA))
+    figures = {"probability needed": needed, "largest radius of p clipped at .99": float(SIGMA * norm.ppf(0.99))}
+    for samples in (1000, 10_000, 100_000):
+        votes = np.arange(samples + 1)
+        bound = np.nan_to_num(beta.ppf(ALPHA, votes, samples - votes + 1))  # Clopper-Pearson
+        figures[f"votes of {samples} for a certificate"] = float(np.flatnonzero(bound >= needed)[0])
+    figures["votes of 1000 for the estimate"] = float(math.ceil(1000 * needed))
+    return figures
+
+
+def self_normalizing(seed: int) -> Figures:
+    """SelfNormalizingCE (Eq. 27): blind to the scale at t = 0 only, and with one softmax."""
+    scores = torch.randn(64, 10, generator=stream(seed, "scores"), dtype=torch.float64)
+    y = torch.arange(64) % 10
+
+    def change(t: float) -> float:
+        return float(
+            (self_normalizing_cross_entropy(10 * scores, y, t) - self_normalizing_cross_entropy(scores, y, t)).abs()
+        )
+
+    shifted = scores / scores.std(1, keepdim=True) - F.one_hot(y, 10)
+    twice = F.cross_entropy(shifted.softmax(1), y)
+    return {
+        "change by a factor of 10, t = 0": change(0.0),
+        "change by a factor of 10, t = 1/10": change(0.1),
+        "one softmax over two": float(F.cross_entropy(shifted, y) / twice),
+    }
+
+
+def gradient_penalty(seed: int) -> Figures:
+    """The gradient penalty by finite differences over the exact one: with the square and, as on the slide, without."""
+    torch_stream = stream(seed, "gradient-penalty")
+    net = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 5)).double()
+    for parameter in net.parameters():
+        nn.init.normal_(parameter, 0, 0.3, generator=torch_stream)
+    x = torch.rand(50, 20, generator=torch_stream, dtype=torch.float64)
+    y = torch.arange(50) % 5
+    plain = F.cross_entropy(net(x), y)
+
+    def penalty(objective: GradientRegularization) -> float:
+        return float((objective.loss(net, x, y, Moment(0, 1)).value - plain).detach())
+
+    exact = penalty(GradientRegularization(1.0, "double-backpropagation"))
+    squared = penalty(GradientRegularization(1.0, "finite-difference", h=1e-3))
+    inputs = x.clone().requires_grad_()
+    each = F.cross_entropy(net(inputs), y, reduction="none")
+    (slope,) = torch.autograd.grad(each.sum(), inputs)
+    ahead = F.cross_entropy(net(x + 1e-3 * F.normalize(slope, dim=1)), y, reduction="none")
+    unsquared = float(((ahead - each) / 1e-3).mean().detach())
+    return {"squared over exact": squared / exact, "without the square over exact": unsquared / exact}
+
+
+def lipschitz_estimator(seed: int) -> Figures:
+    """The local Lipschitz estimate of a linear function over its exact value |w|_1, ascending and descending."""
+    weight = torch.randn(1, 100, generator=stream(seed, "linear"))
+    net = nn.Linear(100, 1, bias=False)
+    net.weight = nn.Parameter(weight)
+    x = torch.full((8, 100), 0.5)
+    exact = float(weight.abs().sum())
+    away = 0.1 * (2 * torch.rand(8, 100, generator=stream(seed, "start")) - 1)
+    for _ in range(20):  # as the public code steps: against the gradient of the ratio, whose sign is that of the rise
+        away = (away - 0.02 * torch.sign(away @ weight.T) * weight.sign()).clamp(-0.1, 0.1)
+    lowered = (away @ weight.T).abs().squeeze(1) / away.abs().amax(1)
+    return {
+        "ascending over exact": local_lipschitz(net, x, Ball("linf", 0.1), seed=seed).mean / exact,
+        "descending over exact": float(lowered.mean()) / exact,
+    }
+
+
+def variants(seed: int) -> Figures:  # noqa: ARG001
+    """The pixel maps of Ding et al. 2019 on all 256 grey levels."""
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    plain = levels.ravel() / 255.0
+    saturated = {p: np.asarray(saturate(levels, p), dtype=np.float64).ravel() for p in (1, 2, 4, 16, 256)}
+    ends = np.asarray(saturate(levels, np.inf)).ravel()
+    far = [np.abs(values - 0.5).mean() for values in saturated.values()]
+    return {
+        "saturate:2 from the identity": float(np.abs(saturated[2] - plain).max()),
+        "levels of saturate:inf": float(len(np.unique(ends))),
+        "saturate keeps the order, levels lost": float(sum((np.diff(v) <= 0).sum() for v in saturated.values())),
+        "smallest step of mean contrast in p": float(np.diff(far).min()),
+        "gamma:1 from the identity": float(np.abs(np.asarray(gamma(levels, 1.0)).ravel() - plain).max()),
+        "scale:.9 at white": float(np.asarray(scale(levels, 0.9)).ravel()[-1]),
+    }
+
+
+def losses(seed: int) -> Figures:  # noqa: ARG001
+    """A point on the wrong side by ½: what the exponential and the logistic loss say of it."""
+    return {
+        "exponential at margin −½": math.exp(0.5),
+        "logistic at margin −½": math.log1p(math.exp(0.5)),
+        "logistic at margin 0": math.log(2),
+    }
+
+
+def near_orthogonality(seed: int) -> Figures:
+    """How many random points of the sphere of radius √d the condition n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) allows."""
+    figures = {}
+    for d in (100, 200, 400, 800):
+        x = numpy_stream(seed, "sphere", d).standard_normal((math.isqrt(d), d))
+        x *= math.sqrt(d) / np.linalg.norm(x, axis=1, keepdims=True)
+        products = np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)]
+        figures[f"points allowed, d = {d}"] = float((d + 1) / (3 * (products.max() + 1)))
+    return figures
+
+
+def uniform(seed: int) -> Figures:
+    """The variance of a uniform pixel, from 10⁶ draws."""
+    draws = numpy_stream(seed, "uniform").random(1_000_000)
+    return {"variance": float(draws.var())}
+
+
+def lipschitz_networks(seed: int) -> Figures:
+    """Proved Lipschitz bounds of untrained networks whose weights were stretched tenfold."""
+    figures = {}
+    for layer in ("aol", "cpl"):
+        architecture = Architecture(
+            name="lipschitz-convnet",
+            arguments={"width": 8, "depth": 1, "blocks": 2, "layer": layer},
+            input_shape=(1, 8, 8),
+            classes=tuple("0123456789"),
+        )
+        model = initialised(architecture, seed)
+        draw = stream(seed, "stretch")
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=draw)).mul_(10)
+        figures[layer] = lipschitz_bound(model, (1, 8, 8)).value
+    return figures
+
+
+_FORMULAS: dict[str, Callable[[int], Figures]] = {
+    "uniform": uniform,
+    "margin-radius": margin_radius,
+    "smoothing": smoothing,
+    "self-normalizing": self_normalizing,
+    "gradient-penalty": gradient_penalty,
+    "lipschitz-estimator": lipschitz_estimator,
+    "variants": variants,
+    "losses": losses,
+    "near-orthogonality": near_orthogonality,
+    "lipschitz-networks": lipschitz_networks,
+    "yang-tables": lambda seed: yang_tables(),  # noqa: ARG005
+    "ding-tables": lambda seed: ding_tables(),  # noqa: ARG005
+}
+NAMES = tuple(_FORMULAS)
+
+
+def formula(name: str) -> Callable[[int], Figures]:
+    """The formula called ``name``."""
+    if name not in _FORMULAS:
+        raise unknown_name("formula", name, NAMES)
+    return _FORMULAS[name]

@@ -1,0 +1,96 @@
+"""Figures that the papers published, each with its source: ``published("003", "Table 6", dataset="MNIST original")``.
+
+They are package data (``published.json``), read when first asked for. Papers go
+by the names of their texts: 001 and 000 are Prach & Lampert 2025 and its
+supplement, 002 slides on Yang et al. 2020, 003 Ding et al. 2019, 004 slides on
+Bubeck et al. 2021, Vardi et al. 2022 and Schmidt et al. 2018.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from radii.errors import InputError
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One published figure and where it stands; ``value`` is a word in tables of architectures, None where blank."""
+
+    paper: str
+    table: str
+    dataset: str | None
+    model: str | None
+    method: str | None
+    metric: str
+    value: float | str | None
+    epsilon: float | None = None
+
+    @property
+    def source(self) -> str:
+        """``Ding et al. 2019, Table 6``."""
+        return f"{paper_name(self.paper)}, {self.table}"
+
+
+@cache
+def facts() -> tuple[Fact, ...]:
+    """Every published figure."""
+    return tuple(
+        Fact(table["paper"], table["table"], *fact) for table in _content()["tables"] for fact in table["facts"]
+    )
+
+
+def paper_name(paper: str) -> str:
+    """Authors and year of a paper's text: ``paper_name("003")``."""
+    papers = _content()["papers"]
+    if paper not in papers:
+        raise InputError(f"Papers are {', '.join(papers)}, got {paper!r} instead.")
+    return str(papers[paper]["name"])
+
+
+def select(
+    paper: str,
+    table: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    method: str | None = None,
+    metric: str | None = None,
+) -> tuple[Fact, ...]:
+    """All figures of a table that fit; what is not given fits anything."""
+    wanted = {"dataset": dataset, "model": model, "method": method, "metric": metric}
+    return tuple(
+        fact
+        for fact in facts()
+        if (fact.paper, fact.table) == (paper, table)
+        and all(value is None or getattr(fact, name) == value for name, value in wanted.items())
+    )
+
+
+def published(
+    paper: str,
+    table: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    method: str | None = None,
+    metric: str | None = None,
+) -> float:
+    """The one figure that fits; none, several, a blank or a word is an error, never a guess."""
+    found = select(paper, table, dataset=dataset, model=model, method=method, metric=metric)
+    given = (("dataset", dataset), ("model", model), ("method", method), ("metric", metric))
+    asked = ", ".join(f"{name} {value!r}" for name, value in given if value is not None)
+    if len(found) != 1:
+        raise InputError(f"{paper_name(paper)}, {table} has {len(found)} figures with {asked}; exactly one must fit.")
+    value = found[0].value
+    if not isinstance(value, int | float):
+        raise InputError(f"{found[0].source} has {value!r} for {asked}, which is no number.")
+    return float(value)
+
+
+@cache
+def _content() -> dict:
+    return json.loads((files("radii.papers") / "published.json").read_text(encoding="utf-8"))

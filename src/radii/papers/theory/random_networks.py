@@ -1,0 +1,206 @@
+"""One gradient step flips a random two-layer network.
+
+f(x) = k^(−½) Σ a_l σ(⟨w_l, x⟩) with w_l ~ N(0, I/d), a_l = ±1 and |x| = √d.
+Then f(x) is close to N(0, E σ²) and |∇f(x)|² to E σ'², over Z ~ N(0, 1), and f
+is nearly linear on the scale of a step: a step of length t against the sign
+flips it with probability 2Φ(t √(E σ'²/E σ²)) − 1. The statement is for one x,
+with high probability over the weights (Bubeck et al. 2021; ReLU, whose
+derivative jumps, is not covered by the theorem as quoted on the slides).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import norm
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from radii import progress
+from radii.papers.theory.result import (
+    SIGMAS,
+    Chart,
+    Evidence,
+    Mark,
+    Row,
+    assume,
+    at_least,
+    equals,
+    measured,
+    predicted,
+    reports,
+    standard_error,
+    theorem,
+)
+from radii.randomness import stream
+
+Activation = Literal["relu", "tanh", "gelu"]
+LENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+LARGEST_ETA = 20.0
+_ETAS = np.geomspace(0.02, LARGEST_ETA, 20)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(200)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An activation and its derivative."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+def _gelu_slope(z: Tensor) -> Tensor:
+    density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return torch.special.ndtr(z) + z * density
+
+
+ACTIVATIONS: dict[str, Shape] = {
+    "relu": Shape(torch.relu, lambda z: (z > 0).to(z.dtype)),
+    "tanh": Shape(torch.tanh, lambda z: 1 - torch.tanh(z) ** 2),
+    "gelu": Shape(F.gelu, _gelu_slope),
+}
+
+
+def moments(activation: Activation) -> tuple[float, float]:
+    """E σ(Z)² and E σ'(Z)² for Z ~ N(0, 1), by Gauss–Hermite quadrature (even nodes: exact for ReLU too)."""
+    z = torch.from_numpy(_NODES)
+    weights = _WEIGHTS / math.sqrt(2 * math.pi)
+    shape = ACTIVATIONS[activation]
+    value, slope = (float(weights @ function(z).numpy() ** 2) for function in (shape.value, shape.slope))
+    return value, slope
+
+
+def flip_probability(length: float, activation: Activation) -> float:
+    """2Φ(t √(E σ'²/E σ²)) − 1."""
+    value, slope = moments(activation)
+    return float(2 * norm.cdf(length * math.sqrt(slope / value)) - 1)
+
+
+def median_eta(activation: Activation) -> float:
+    """Median of |f|/|∇f|²: Φ⁻¹(¾) √(E σ²) / E σ'², close to 1 for all three."""
+    value, slope = moments(activation)
+    return float(norm.ppf(0.75)) * math.sqrt(value) / slope
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Per network: share of inputs flipped at each of LENGTHS, and by some |η| ≤ 20; smallest |η| per input."""
+
+    at_length: NDArray[np.float64]
+    ever: NDArray[np.float64]
+    eta: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A network along the gradients at some inputs: W(x + ηg) = Wx + ηWg, so any step size costs no product with W."""
+
+    shape: Shape
+    a: Tensor
+    at_x: Tensor
+    along: Tensor
+    f: Tensor
+    slope: Tensor
+
+    @classmethod
+    def random(cls, d: int, k: int, shape: Shape, inputs: int, draw: Generator) -> Line:
+        """A random network at random points of the sphere of radius √d."""
+        w = torch.randn(k, d, generator=draw) / math.sqrt(d)
+        a = (torch.randint(0, 2, (k, 1), generator=draw) * 2 - 1) / math.sqrt(k)
+        at_x = w @ F.normalize(torch.randn(d, inputs, generator=draw), dim=0) * math.sqrt(d)
+        gradient = w.T @ (a * shape.slope(at_x))
+        f = (a * shape.value(at_x)).sum(0)
+        return cls(shape, a, at_x, w @ gradient, f, gradient.norm(dim=0).clamp_min(1e-12))
+
+    def flipped(self, eta: Tensor) -> Tensor:
+        """Which inputs change their sign after a step of size η against it; f = 0 has no sign to change."""
+        moved = (self.a * self.shape.value(self.at_x - self.f.sign() * eta * self.along)).sum(0)
+        return moved * self.f < 0
+
+    def smallest_eta(self) -> Tensor:
+        """The smallest |η| ≤ 20 that flips, on a grid and then by bisection; infinite if there is none."""
+        grid = torch.from_numpy(_ETAS).float()
+        found = torch.stack([self.flipped(eta) for eta in grid])
+        first = found.float().argmax(0)
+        low, high = torch.where(first > 0, grid[(first - 1).clamp_min(0)], 0.0), grid[first]
+        for _ in range(8):
+            middle = (low + high) / 2
+            flips = self.flipped(middle)
+            low, high = torch.where(flips, low, middle), torch.where(flips, middle, high)
+        return torch.where(found.any(0), high, torch.inf)
+
+
+@torch.no_grad()
+def simulate(d: int, k: int, activation: Activation, networks: int, inputs: int, seed: int) -> Flips:
+    """Random networks, random inputs of the sphere, one step along the gradient."""
+    at_length, smallest = [], []
+    for number in range(networks):
+        line = Line.random(d, k, ACTIVATIONS[activation], inputs, stream(seed, "random-networks", d, k, number))
+        at_length.append([float(line.flipped(t / line.slope).float().mean()) for t in LENGTHS])
+        smallest.append(line.smallest_eta().numpy())
+    eta = np.array(smallest)
+    return Flips(np.array(at_length), np.isfinite(eta).mean(1), eta)
+
+
+@theorem("random-networks")
+def random_networks(
+    d: Annotated[tuple[int, ...], "input dimensions"] = (100, 500),
+    k: Annotated[tuple[int, ...], "widths"] = (100, 500),
+    activations: Annotated[tuple[str, ...], "relu, tanh, gelu"] = ("relu", "tanh", "gelu"),
+    networks: Annotated[int, "networks per cell; standard errors are taken over them"] = 100,
+    inputs: Annotated[int, "inputs per network"] = 100,
+    seed: int = 0,
+) -> Evidence:
+    """Flip rate within |η| ≤ 20, and flip probability by length against the closed form, on a grid of shapes."""
+    assume(len(d) > 0 and min(d) >= 2, "Dimensions must be at least 2", d)
+    assume(len(k) > 0 and min(k) >= 2, "Widths must be at least 2", k)
+    assume(set(activations) <= set(ACTIVATIONS) and len(activations) > 0, "Activations are relu, tanh and gelu",
+           ", ".join(activations))  # fmt: skip
+    assume(networks >= 10, "The standard error is over networks, so at least 10", networks)
+    assume(inputs >= 1, "inputs must be at least 1", inputs)
+    rows: list[Row] = []
+    picture: list[Mark] = []
+    cells = [(dd, kk, activation) for activation in activations for dd in d for kk in k]
+    with progress.task("cells", len(cells)) as task:
+        for dd, kk, activation in cells:
+            flips = simulate(dd, kk, activation, networks, inputs, seed)  # type: ignore[arg-type]
+            rows += _rows(dd, kk, activation, flips)  # type: ignore[arg-type]
+            if (dd, kk) == (max(d), max(k)):
+                picture += _picture(activation, flips)  # type: ignore[arg-type]
+            task.advance(note=f"{activation} d={dd} k={kk}")
+    title = f"One gradient step on random networks, d = {max(d)}, k = {max(k)}"
+    return Evidence(tuple(rows), Chart(title, "length of the step", "flipped", tuple(picture)))
+
+
+def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Row]:
+    """The closed form is the limit of large d and k: cells with either below 100 are only reported."""
+    cell = f"{activation}, d={d}, k={k}"
+    large = min(d, k) >= 100
+    ever = flips.ever.mean()
+    name = f"{cell}: flipped within |η| ≤ {LARGEST_ETA:g}"
+    rows = [at_least(name, ever, 1, 0.001) if large else reports(name, ever)]
+    for column, length in enumerate(LENGTHS):
+        if length not in (0.5, 1.0, 2.0):
+            continue
+        share = flips.at_length[:, column]
+        name, tolerance = f"{cell}: flipped by length {length:g}", 0.03 + SIGMAS * standard_error(share)
+        predicted = flip_probability(length, activation)
+        rows.append(equals(name, share.mean(), predicted, tolerance) if large else reports(name, share.mean()))
+    name, eta = f"{cell}: median |η|", float(np.median(flips.eta))
+    if large:
+        typical = median_eta(activation)
+        tolerance = 0.1 * typical + SIGMAS * standard_error(np.median(flips.eta, axis=1))
+        return [*rows, equals(name, eta, typical, tolerance)]
+    return [*rows, reports(name, eta)]
+
+
+def _picture(activation: Activation, flips: Flips) -> list[Mark]:
+    curve = [predicted(float(t), flip_probability(float(t), activation), activation) for t in np.linspace(0, 3, 31)]
+    shares = flips.at_length.mean(0)
+    return curve + [measured(length, share, activation) for length, share in zip(LENGTHS, shares, strict=True)]

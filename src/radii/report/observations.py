@@ -1,0 +1,124 @@
+"""Statements of the papers on which one assessment bears: what its own data and classifiers show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from radii.studies.assess import LIPSCHITZ, STANDARD, Assessment
+from radii.threat import format_radius
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A statement, its source, whether it is so here, and the figures that say it."""
+
+    statement: str
+    source: str
+    holds: bool
+    shown: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return dict(vars(self))
+
+
+def observations(found: Assessment) -> tuple[Observation, ...]:
+    """Every statement that can be judged by an assessment, in the order of the report."""
+    return (
+        separated(found),
+        without_contradictions(found),
+        nearest_neighbor_falls_short(found),
+        proved_below_broken(found),
+        broken_where_proved(found),
+        accuracy_above_proved(found),
+        predictions_kept(found),
+    )
+
+
+def separated(found: Assessment) -> Observation:
+    """Classes farther apart than 2 epsilon."""
+    least = min(float(values.min()) for values in found.distances.values())
+    epsilon = found.ball.radius
+    return Observation(
+        "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
+        "Yang et al. 2020, separation",
+        least > 2 * epsilon,
+        f"least distance {least:.3g}, that is {least / epsilon:.2g} ε",
+    )
+
+
+def without_contradictions(found: Assessment) -> Observation:
+    """No input with two labels."""
+    count = int(found.audit.result["contradictory_count"])
+    return Observation(
+        "No training input occurs with two labels.",
+        "Yang et al. 2020, separation",
+        count == 0,
+        f"{count} such inputs",
+    )
+
+
+def nearest_neighbor_falls_short(found: Assessment) -> Observation:
+    """Separation of a sample is not robustness of the rule built from it."""
+    rule, test = found.audit.result["nearest_neighbor_rule"], found.audit.result["test"]
+    return Observation(
+        "What the separation would allow, the nearest-neighbor rule on the training points does not reach.",
+        "Yang et al. 2020, separation theorem",
+        rule["astuteness"] < test["share_possible"],
+        f"allowed on {test['share_possible']:.1%} of the test points, proved for that rule on {rule['astuteness']:.1%}",
+    )
+
+
+def proved_below_broken(found: Assessment) -> Observation:
+    """No attack beats a certificate."""
+    beaten, points = 0, 0
+    for model in found.models:
+        table = model.scores.points
+        beaten += int((table.proved_radius[table.correct] > table.broken_radius[table.correct]).sum())
+        points += int(table.correct.sum())
+    return Observation(
+        "No attack errs within a proved radius.",
+        "Prach & Lampert 2025, Eq. 2 and 5",
+        beaten == 0,
+        f"{beaten} of {points:,} rightly classified points",
+    )
+
+
+def broken_where_proved(found: Assessment) -> Observation:
+    """The standard network errs where the 1-Lipschitz network is proved."""
+    models = {model.name: model.scores.points for model in found.models}
+    proved = models[LIPSCHITZ].proved & models[LIPSCHITZ].correct
+    broken = models[STANDARD].broken
+    share = float(broken[proved].mean()) if proved.any() else 0.0
+    return Observation(
+        f"A standard network errs within ε = {format_radius(found.ball.radius)} at points "
+        "where a 1-Lipschitz network is proved right.",
+        "Prach & Lampert 2025, section 1",
+        bool((broken & proved).any()),
+        f"{int((broken & proved).sum()):,} of {int(proved.sum()):,} proved points ({share:.1%})",
+    )
+
+
+def accuracy_above_proved(found: Assessment) -> Observation:
+    """Accuracy is easier than proved robustness."""
+    scores = {model.name: model.scores for model in found.models}
+    clean, proved = scores[STANDARD].clean.value, scores[LIPSCHITZ].robust.proved.value
+    return Observation(
+        "The standard network's clean accuracy exceeds what the 1-Lipschitz network is proved to keep.",
+        "Prach & Lampert 2025, Fig. 1 and 2",
+        clean > proved,
+        f"{clean:.1%} and {proved:.1%}",
+    )
+
+
+def predictions_kept(found: Assessment) -> Observation:
+    """Robustness with respect to predictions is the larger."""
+    scores = {model.name: model.scores for model in found.models}
+    pairs = [(name, own.stable.unbroken.value, own.robust.unbroken.value) for name, own in scores.items()]
+    return Observation(
+        "Predictions survive the attacks at least as often as right predictions do.",
+        "Ding et al. 2019, section 3.3",
+        all(kept >= right for _, kept, right in pairs),
+        "; ".join(f"{name} {kept:.1%} and {right:.1%}" for name, kept, right in pairs),
+    )

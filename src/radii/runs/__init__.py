@@ -1,0 +1,1 @@
+"""Steps, the store of their runs, and the executors that perform them."""

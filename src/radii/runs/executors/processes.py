@@ -1,0 +1,144 @@
+"""Worker processes of this machine: one torch thread each, no more at once than memory allows.
+
+Workers are spawned, so that equal steps give equal bits whatever their number.
+Each is a pool of its own: if one is killed, its step fails and no other. A
+worker whose parent has died ends too; what it had committed to its checkpoint
+is where the next run continues.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from typing import Any
+
+from radii import progress
+from radii.allocator import keep_freed
+from radii.runs.executors import memory_limits
+from radii.runs.executors.dispatch import Failures, Watcher, drain, raise_failures, unfinished
+from radii.runs.executors.relay import Relay, RemoteDisplay
+from radii.runs.step import Step
+from radii.runs.steps import from_json
+from radii.runs.store import Run, Store
+
+
+@dataclass(frozen=True)
+class Processes:
+    """``workers`` processes, one per core by default; ``room`` bytes, most of what is free by default."""
+
+    workers: int | None = None
+    room: int | None = None
+
+    def width(self) -> int:
+        """The number of workers."""
+        return max(1, self.workers or os.cpu_count() or 1)
+
+    def run(self, steps: Sequence[Step], store: Store, watcher: Watcher) -> Failures:
+        """As :class:`radii.runs.executors.Executor` says."""
+        todo = unfinished(steps, store)
+        if not todo:
+            return {}
+        pool = _Pool(min(self.width(), len(todo)), memory_limits.Room(self.room), store)
+        try:
+            failures = drain(todo, store, pool, watcher)
+        except BaseException:  # Ctrl-C, or a mistake of ours: nobody waits for workers
+            pool.kill()
+            raise
+        pool.close()
+        return failures
+
+
+def run_processes(steps: Sequence[Step], store: Store, workers: int | None = None) -> list[Run]:
+    """Every step, side by side in ``workers`` processes (one per core by default); raises what failed."""
+    raise_failures(Processes(workers).run(steps, store, Watcher()))
+    return [Run(store.folder(step)) for step in steps]
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """One process behind a pool of one, and the thread that shows its progress."""
+
+    pool: ProcessPoolExecutor
+    relay: Relay
+
+    @classmethod
+    def new(cls) -> _Worker:
+        context = mp.get_context("spawn")
+        here, there = context.Pipe(duplex=False)
+        return cls(ProcessPoolExecutor(1, context, initializer=_start, initargs=(there,)), Relay(here))
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        self.relay.close()
+
+    def kill(self) -> None:
+        for process in list((self.pool._processes or {}).values()):  # there is no public way before Python 3.14
+            process.terminate()
+        self.close()
+
+
+class _Pool:
+    """Up to ``count`` workers; satisfies :class:`radii.runs.executors.dispatch.Workers`."""
+
+    def __init__(self, count: int, room: memory_limits.Room, store: Store) -> None:
+        self._count, self._room, self._store = count, room, store
+        self._idle: list[_Worker] = []
+        self._busy: dict[Future[str], _Worker] = {}
+
+    def have_room(self, step: Step) -> bool:
+        return len(self._busy) < self._count and self._room.has(step)
+
+    def submit(self, step: Step) -> Future[str]:
+        worker = self._idle.pop() if self._idle else _Worker.new()
+        self._room.take(step)
+        future = worker.pool.submit(_work, step.to_json(), str(self._store.root), self._store.device)
+        self._busy[future] = worker
+        return future
+
+    def collect(self, step: Step, future: Future[str]) -> None:
+        worker = self._busy.pop(future)
+        self._room.give_back(step)
+        if isinstance(future.exception(), BrokenProcessPool):
+            worker.close()
+            raise RuntimeError("its process was killed, perhaps for want of memory") from future.exception()
+        self._idle.append(worker)
+        future.result()
+
+    def close(self) -> None:
+        for worker in self._idle:
+            worker.close()
+
+    def kill(self) -> None:
+        for worker in [*self._busy.values(), *self._idle]:
+            worker.kill()
+
+
+def _work(step_json: dict[str, Any], root: str, device: str) -> str:
+    return Store(Path(root), device).ensure(from_json(step_json)).id
+
+
+def _start(pipe: Connection) -> None:
+    import torch
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    keep_freed()
+    progress.install(RemoteDisplay(pipe))
+
+
+def _end_with_parent() -> None:
+    """Without this, the worker of a killed parent would wait for work forever."""
+    parent = mp.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)

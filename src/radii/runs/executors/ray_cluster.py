@@ -1,0 +1,209 @@
+"""Steps on a Ray cluster: a task takes a step as JSON and answers with a run; its progress goes through a queue.
+
+The cluster is one that runs already, or one of this machine's own for the time
+of the study. Token authentication is always on and the dashboard off: whoever
+reaches a Ray cluster without a token may run any code there. If a machine
+dies, Ray gives its tasks to another; since a run's bits do not depend on where
+it was computed, the outcome is that of an undisturbed run.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from radii import progress
+from radii.allocator import keep_freed
+from radii.errors import InputError
+from radii.runs.executors import archives, memory_limits, remote
+from radii.runs.executors.dispatch import Failures, Watcher, drain, unfinished
+from radii.runs.executors.relay import Relay, RemoteDisplay
+from radii.runs.step import Step
+from radii.runs.store import Store
+
+RETRIES = 5  # of a task whose machine or process died; its own errors are never retried
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster whose head is at ``address``; without one, a cluster of this machine's own."""
+
+    address: str | None = None
+    workers: int | None = None
+
+    def width(self) -> int:
+        """The steps side by side: as many as asked for; else this machine's cores, or one of a cluster not joined."""
+        return self.workers or (os.cpu_count() or 1 if self.address is None else 1)
+
+    def run(self, steps: Sequence[Step], store: Store, watcher: Watcher) -> Failures:
+        """As :class:`radii.runs.executors.Executor` says."""
+        todo = unfinished(steps, store)
+        if not todo:
+            return {}
+        with joined(self.address, self.width()) as ray, _shown(ray) as letters:
+            tasks = _Tasks(ray, store, self.workers, letters)
+            try:
+                return drain(todo, store, tasks, _Ends(watcher))
+            finally:
+                tasks.cancel()
+
+
+class _Tasks:
+    """Tasks of a cluster; satisfies :class:`radii.runs.executors.dispatch.Workers`."""
+
+    def __init__(self, ray: ModuleType, store: Store, most: int | None, letters: _Letters | None) -> None:
+        self._ray, self._store, self._most, self._letters = ray, store, most, letters
+        self._sent: dict[str, Any] = {}  # parcels in the cluster's object store, by run id or path
+        self._refs: dict[Future[Any], Any] = {}
+        self._perform = ray.remote(max_retries=RETRIES)(_perform)
+
+    def have_room(self, step: Step) -> bool:  # noqa: ARG002
+        return self._most is None or len(self._refs) < self._most
+
+    def submit(self, step: Step) -> Future[Any]:
+        runs = {needed.run_id: self._store.folder(needed) for needed in remote.needed_runs(step)}
+        data = remote.own_data(step)
+        named = {**runs, **data}
+        for key, path in named.items():
+            if key not in self._sent:
+                self._sent[key] = self._ray.put(archives.pack(path))
+        device = self._store.device
+        graphics = 1 if device.startswith("cuda") else 0
+        task = self._perform.options(num_cpus=1, num_gpus=graphics, memory=self._memory(step), name=step.run_id)
+        sent = (self._sent[key] for key in named)
+        ref = task.remote(step.to_json(), device, self._letters, list(runs), list(data), *sent)
+        future: Future[Any] = ref.future()
+        self._refs[future] = ref
+        return future
+
+    def collect(self, step: Step, future: Future[Any]) -> None:
+        del self._refs[future]
+        error = future.exception()
+        if error is not None:
+            raise _plain(error)
+        remote.receive(step, future.result(), self._store)
+
+    def cancel(self) -> None:
+        """What still runs when the study ends early is not wanted any more."""
+        for ref in self._refs.values():
+            self._ray.cancel(ref, force=True)
+
+    def _memory(self, step: Step) -> int:
+        """What the step needs, but never more than the largest machine has: a task that fits nowhere waits forever."""
+        sizes = [node["Resources"].get("memory", 0.0) for node in self._ray.nodes() if node["Alive"]]
+        return int(min(memory_limits.needed(step), max(sizes, default=0.0)))
+
+
+def _perform(
+    step: remote.Json, device: str, letters: _Letters | None, runs: list[str], data: list[str], *sent: bytes
+) -> tuple[str, bytes]:
+    """The task: parcels arrive in the order of their names, runs first."""
+    keep_freed()
+    arrived = dict(zip([*runs, *data], sent, strict=True))
+    with ExitStack() as shown:
+        if letters is not None:
+            shown.enter_context(progress.display(RemoteDisplay(letters, secrets.token_hex(4))))
+        return remote.perform(
+            step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data}, device
+        )
+
+
+class _Letters:
+    """Progress of tasks on its way to the driver: an actor's queue as a :class:`radii.runs.executors.relay.Pipe`."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue, self._held = queue, list[Any]()
+
+    def send(self, message: Any, /) -> None:
+        self._queue.actor.put_nowait.remote(message)  # no answer is waited for: a letter may be lost
+
+    def poll(self, timeout: float = 0.0, /) -> bool:
+        try:
+            if not self._held:
+                self._held.append(self._queue.get(timeout=max(timeout, 0.01)))
+        except Exception:  # Empty, or the machine that kept the queue has died: the work goes on without bars
+            time.sleep(timeout)
+        return bool(self._held)
+
+    def recv(self) -> Any:
+        return self._held.pop()
+
+
+@contextmanager
+def _shown(ray: ModuleType) -> Iterator[_Letters | None]:
+    """A queue on this machine, and its letters on the display, if there is one."""
+    if progress.current() is None:
+        yield None
+        return
+    from ray.util.queue import Queue
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+    relay = Relay(_Letters(queue))
+    try:
+        yield _Letters(queue)
+    finally:
+        relay.close()
+        queue.shutdown(force=True)
+
+
+class _Ends(Watcher):
+    """Passes on what ended: when a task of a cluster starts, nobody here knows."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    def ended(self, step: Step, error: BaseException | None) -> None:
+        self._watcher.ended(step, error)
+
+
+def _plain(error: BaseException) -> BaseException:
+    """What went wrong, without Ray's account of where."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, Exception):
+        return cause
+    text = str(error).strip().splitlines()
+    return RuntimeError(f"{type(error).__name__}: {text[0] if text else 'no reason given'}")
+
+
+@contextmanager
+def joined(address: str | None, cores: int) -> Iterator[ModuleType]:
+    """Ray, connected; left afterwards, and ended if it is our own. One that the caller has joined is used as it is."""
+    ray = _imported(address)
+    if ray.is_initialized():
+        yield ray
+        return
+    quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
+    ours = {"num_cpus": cores, "include_dashboard": False} if address is None else {}
+    try:
+        ray.init(address=address or "local", **ours, **quiet)
+    except Exception as error:  # Ray raises many types, bare Exception among them
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        hint = "Is its head running there, and is RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) the cluster's own?"
+        what = f"The Ray cluster at {address} cannot be joined" if address else "A Ray cluster cannot be started here"
+        raise InputError(f"{what}: {reason} {hint if address else ''}".strip()) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _imported(address: str | None) -> ModuleType:
+    """Ray, told before its import not to talk to strangers and not to report its use."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ["RAY_AUTH_MODE"] = "token"
+    if address is None and not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("Ray is not installed: pip install 'radii[ray]'.") from error
+    return ray

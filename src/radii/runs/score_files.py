@@ -1,0 +1,73 @@
+"""The table of an evaluation's points on disk: written by the step, read by reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from radii.attacks.alarms import Alarm
+from radii.attacks.survivor_sample import AuditBound
+from radii.evaluation.scores import PointTable, Scores
+from radii.runs.store import Run
+from radii.threat import Ball
+
+ARRAYS = (
+    "label",
+    "prediction",
+    "adversarial_prediction",
+    "proved_radius",
+    "proved",
+    "changed",
+    "changed_radius",
+    "queries",
+)
+
+
+def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
+    """Per-point arrays, the worst inputs found, and which rows of the test split they are."""
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(getattr(scores.points, name))) for name in ARRAYS}
+    tensors |= {"rows": torch.from_numpy(rows), "x_adv": scores.x_adv.contiguous()}
+    meta = {
+        "ball": scores.ball.model_dump(mode="json"),
+        "suite": scores.suite,
+        "seed": scores.seed,
+        "broken_by": scores.points.broken_by,
+        "passes": scores.passes,
+        "certificate_method": scores.certificate_method,
+        "notes": scores.notes,
+        "alarms": [asdict(alarm) for alarm in scores.alarms],
+        "audit": None if scores.audit is None else asdict(scores.audit),
+        "local_lipschitz": scores.local_lipschitz,
+    }
+    save_file(tensors, path, metadata={"radii": json.dumps(meta)})
+
+
+def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
+    """The scores of an evaluation run and the rows of the test split they speak of."""
+    with safe_open(run.folder / "points.safetensors", framework="pt") as file:
+        meta = json.loads(file.metadata()["radii"])
+        arrays = {name: file.get_tensor(name).numpy() for name in (*ARRAYS, "rows")}
+        x_adv = file.get_tensor("x_adv")
+    rows = arrays.pop("rows")
+    points = PointTable(broken_by=tuple(meta["broken_by"]), **arrays)
+    scores = Scores(
+        ball=Ball(**meta["ball"]),
+        suite=meta["suite"],
+        seed=meta["seed"],
+        points=points,
+        passes=meta["passes"],
+        x_adv=x_adv,
+        certificate_method=meta["certificate_method"],
+        notes=tuple(meta["notes"]),
+        alarms=tuple(Alarm(**alarm) for alarm in meta["alarms"]),
+        audit=None if meta["audit"] is None else AuditBound(**meta["audit"]),
+        local_lipschitz=meta["local_lipschitz"],
+    )
+    return scores, rows

@@ -1,0 +1,152 @@
+"""The whole question about a dataset: what it allows, what two classifiers reach, what is proved and broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from radii.data.dataset import Data
+from radii.evaluation.scores import Scores
+from radii.geometry.separation import separation
+from radii.runs.executors import run_here, run_processes
+from radii.runs.inputs import DataSpec
+from radii.runs.planning import data_spec, train_step
+from radii.runs.score_files import load_scores
+from radii.runs.steps import Audit, Evaluate, Train
+from radii.runs.store import Run, Store
+from radii.studies.scaling_forecast import Forecast
+from radii.studies.subset_curve import subset_curve
+from radii.threat import Ball
+from radii.training.preprocessing import Preprocessing
+
+STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
+SHOWN = 30_000  # inputs that each classifier sees, on small data: seconds, and enough for the digits
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """One classifier of the assessment."""
+
+    name: str
+    training: Run
+    evaluation: Run
+    scores: Scores
+    rows: NDArray[np.int64]  # of the test split
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Everything the report tells."""
+
+    data: Data
+    source: str
+    ball: Ball
+    audit: Run
+    models: tuple[Assessed, ...]
+    seed: int
+    forecast: Forecast | str | None = None  # of the 1-Lipschitz classifier; words say why there is none
+
+    @property
+    def distances(self) -> dict[str, NDArray[np.float64]]:
+        """Per split, each point's distance to the nearest training point of another class."""
+        return load_file(self.audit.folder / "distances.safetensors")
+
+    def summary(self) -> dict[str, Any]:
+        """All figures as JSON data."""
+        return {
+            "dataset": self.source,
+            "threat": str(self.ball),
+            "seed": self.seed,
+            "audit": self.audit.result,
+            "models": {
+                model.name: {
+                    "training_run": model.training.id,
+                    "evaluation_run": model.evaluation.id,
+                    "training": {key: value for key, value in model.training.result.items() if key != "history"},
+                    "evaluation": model.evaluation.result,
+                }
+                for model in self.models
+            },
+            "forecast": self.forecast.summary() if isinstance(self.forecast, Forecast) else self.forecast,
+        }
+
+
+def assess(
+    data: str | Data,
+    threat: Ball | str | None = None,
+    *,
+    epochs: int | None = None,
+    points: int = 500,
+    suite: str = "standard",
+    seed: int = 0,
+    store: Store | None = None,
+    workers: int | None = None,
+    forecast: bool | None = None,
+) -> Assessment:
+    """Audit the data, train a standard and a 1-Lipschitz classifier, certify and attack both.
+
+    ``threat`` defaults to :func:`usual_threat`; ``epochs`` to a number that shows
+    each classifier about 30,000 inputs (three epochs at the least). Every step
+    is a run in ``store``: what was computed before is found, not computed again.
+    ``workers=0`` computes in this process. ``forecast`` adds what more data would
+    bring, by eight short trainings on parts of it; left open, on small data only.
+    """
+    store = store or Store.default()
+    spec = data_spec(data, store)
+    loaded = spec.load()
+    ball = Ball.parse(threat) if isinstance(threat, str) else threat or usual_threat(loaded)
+    trainings = classifiers(spec, loaded, epochs, seed)
+    evaluations = [
+        Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed) for step in trainings.values()
+    ]
+    audit = Audit(data=spec, norm=ball.norm, epsilon=ball.radius)
+    wanted = len(loaded.train) <= SHOWN if forecast is None else forecast
+    curve = subset_curve(trainings[LIPSCHITZ], loaded, ball, LIPSCHITZ) if wanted else None
+    steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
+    if workers == 0:
+        run_here(steps, store)
+    else:
+        run_processes(steps, store, workers)
+    models = []
+    for name, training, evaluation in zip(trainings, trainings.values(), evaluations, strict=True):
+        run = Run(store.folder(evaluation))
+        models.append(Assessed(name, Run(store.folder(training)), run, *load_scores(run)))
+    source = data if isinstance(data, str) else data.name
+    told = curve.forecast(store) if curve else None
+    return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, told)
+
+
+def classifiers(spec: DataSpec, data: Data, epochs: int | None, seed: int) -> dict[str, Train]:
+    """The two trainings: for images convolutional networks, for features multilayer perceptrons."""
+    settings: dict[str, Any] = {
+        "epochs": epochs or max(3, round(SHOWN / len(data.train))),
+        "batch_size": min(256, max(16, len(data.train) // 45)),
+    }
+    images, small = data.train.is_image, max(data.shape[-2:]) <= 12
+    plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if images else ("mlp", {})
+    bounded = "lipschitz-convnet" if images else "lipschitz-mlp"
+    # fewer layers fit tiny images better, and in half of the time
+    shallow = {"model": {"blocks": 2, "depth": 1}} if images and small else {}
+    # features come in any unit; pixels need no scaling, which would also scale every radius
+    inside: Preprocessing = "center" if data.train.box is not None else "standardize"
+    return {
+        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
+        LIPSCHITZ: train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, inside, seed),
+    }
+
+
+def usual_threat(data: Data) -> Ball:
+    """L2 0.5 for grey images, 36/255 for color images, as the literature has them.
+
+    For features a quarter of the distance that 95% of (at most 2,000 of) the
+    points keep from other classes, to one digit.
+    """
+    if data.train.is_image:
+        return Ball("l2", 0.5 if data.shape[0] == 1 else 36 / 255)
+    sample = data.train.subset(min(2000, len(data.train)))
+    reach = separation(sample.x, sample.y, norm="l2").quantile(0.05) / 4
+    return Ball("l2", float(f"{max(reach, 1e-3):.1g}"), data.train.box)

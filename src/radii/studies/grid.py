@@ -1,0 +1,223 @@
+"""A user's grid: data, variants, sizes, models, methods and seeds, all combined, and what is measured of each.
+
+The study that :mod:`radii.studies.toml` reads from a TOML file; the analysis
+knows only the axes, so it serves every grid: a row for each combination, means
+over the seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pydantic import Field
+
+from radii.certificates.bounds.lower_margins import Method
+from radii.runs.inputs import DataSpec
+from radii.runs.planning import train_step
+from radii.runs.step import Step
+from radii.runs.steps import Certify, Evaluate, Prove, Train
+from radii.spec import Spec
+from radii.studies.study import Cell, Column, Drawing, Findings, Measured, Row, mean
+from radii.threat import Ball
+from radii.training.preprocessing import Preprocessing
+from radii.training.recipes import laid_over
+
+AXES = {
+    "data": "dataset",
+    "variant": "variant",
+    "n": "training points",
+    "model": "model",
+    "method": "method",
+}
+WHOLE = "all"
+
+
+class EvaluateMeasure(Spec):
+    """``[measure.evaluate]``: certify and attack test points."""
+
+    threat: str
+    suite: str = "standard"
+    points: int = Field(1000, ge=1)
+    minimum_norm: bool = False
+
+
+class CertifyMeasure(Spec):
+    """``[measure.certify]``: clean and certified accuracy of 1-Lipschitz networks at L2 radii."""
+
+    radii: tuple[float, ...] = Field(min_length=1)
+    points: int = Field(2000, ge=1)
+
+
+class ProveMeasure(Spec):
+    """``[measure.prove]``: what bounds prove in a ball, and what PGD-40 leaves of the rest."""
+
+    threat: str
+    method: Method = "crown-ibp"
+    points: int = Field(1000, ge=1)
+
+
+class Measure(Spec):
+    """``[measure]``: what is measured of every trained network; nothing but its accuracy if empty."""
+
+    evaluate: EvaluateMeasure | None = None
+    certify: CertifyMeasure | None = None
+    prove: ProveMeasure | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A ``[[model]]`` or ``[[method]]``: name, arguments, its label in tables, settings of its trainings."""
+
+    name: str
+    label: str
+    arguments: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    measure: tuple[str, ...] = ()  # of models: only these measurements
+
+
+class Axes(Spec):
+    """The keys of a study file that need no other module to be checked."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    title: str = ""
+    source: str = ""
+    data: tuple[str, ...] = Field(min_length=1)
+    variants: tuple[str, ...] = Field(("",), min_length=1)
+    sizes: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = Field((0,), min_length=1)
+    preprocessing: Preprocessing = "center"
+    settings: dict[str, Any] = {}
+    measure: Measure = Measure()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The whole grid at one budget."""
+
+    axes: Axes
+    models: tuple[Part, ...]
+    methods: tuple[Part, ...]
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Every combination, trained and measured."""
+        axes, made = self.axes, []
+        for name, variant, size in product(axes.data, axes.variants, axes.sizes or (0,)):
+            data = DataSpec.of(source(name, variant, size))
+            for model, method, seed in product(self.models, self.methods, axes.seeds):
+                training = self._training(data, model, method, seed)
+                place = {
+                    "data": name,
+                    "variant": variant or "original",
+                    "n": size or WHOLE,
+                    "model": model.label,
+                    "method": method.label,
+                    "seed": seed,
+                }
+                for measure, step in self._measured(training, model).items():
+                    made.append(Cell({**place, "measure": measure}, step))
+        return tuple(made)
+
+    def _training(self, data: DataSpec, model: Part, method: Part, seed: int) -> Train:
+        settings = laid_over(laid_over(self.axes.settings, model.settings), method.settings)
+        arguments = {"model": dict(model.arguments), "method": dict(method.arguments)}
+        return train_step(data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed)
+
+    def _measured(self, training: Train, model: Part) -> dict[str, Step]:
+        steps: dict[str, Step] = {}
+        measure = self.axes.measure
+        if (wanted := measure.evaluate) is not None:
+            steps["evaluate"] = Evaluate(
+                model=training,
+                data=training.data,
+                ball=Ball.parse(wanted.threat),
+                suite=wanted.suite,
+                points=wanted.points,
+                minimum_norm=wanted.minimum_norm,
+            )
+        if measure.certify is not None:
+            steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
+        if (proof := measure.prove) is not None:
+            ball = Ball.parse(proof.threat)
+            steps["prove"] = Prove(
+                model=training, data=training.data, ball=ball, method=proof.method, points=proof.points
+            )
+        steps = {name: step for name, step in steps.items() if not model.measure or name in model.measure}
+        return steps or {"train": training}
+
+
+def source(name: str, variant: str, size: int) -> str:
+    """The dataset of a cell as the command line names it."""
+    return "+".join(part for part in (name, variant, f"subset:{size}" if size else "") if part)
+
+
+def analyze(measured: Sequence[Measured]) -> Findings:
+    """A row per combination, means over the seeds; the chart goes over the first axis that varies."""
+    varied = [axis for axis in AXES if len({cell.place[axis] for cell in measured}) > 1]
+    shown = varied or ["model"]
+    groups: dict[tuple[Any, ...], dict[str, list[float]]] = {}
+    seeds: dict[tuple[Any, ...], set[Any]] = {}
+    for cell in measured:
+        key = tuple(cell.place[axis] for axis in shown)
+        seeds.setdefault(key, set()).add(cell.place["seed"])
+        for metric, value in figures(cell).items():
+            groups.setdefault(key, {}).setdefault(metric, []).append(value)
+    metrics = list(dict.fromkeys(metric for found in groups.values() for metric in found))
+    rows = [
+        {
+            **dict(zip(shown, key, strict=True)),
+            "seeds": len(seeds[key]),
+            **{metric: mean(found.get(metric, [])) for metric in metrics},
+        }
+        for key, found in groups.items()
+    ]
+    columns = (
+        *(Column(axis, AXES[axis]) for axis in shown),
+        Column("seeds", "seeds"),
+        *(Column(metric, metric, percent=True) for metric in metrics),
+    )
+    return Findings(columns, tuple(rows), (_drawing(rows, shown, metrics),) if rows else ())
+
+
+def figures(cell: Measured) -> dict[str, float]:
+    """The accuracies of one cell, by what a table calls them."""
+    result = cell.result
+    match cell.place["measure"]:
+        case "evaluate":
+            return {
+                "clean": result["test_accuracy"],
+                "proved": result["robust_accuracy_at_least"],
+                "unbroken": result["robust_accuracy_at_most"],
+            }
+        case "certify":
+            proved = zip(result["radii"], result["test"]["certified"], strict=True)
+            return {
+                "clean": result["test"]["clean"]["value"],
+                **{f"certified at {radius:.4g}": found["value"] for radius, found in proved},
+            }
+        case "prove":
+            return {name: result[name]["value"] for name in ("clean", "proved", "unbroken")}
+        case _:
+            return {"clean": result["test_accuracy"], "clean, train": result["train_accuracy"]}
+
+
+def _drawing(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) -> Drawing:
+    """Curves over the number of training points, bars over anything else."""
+    over = "n" if "n" in shown and WHOLE not in {row["n"] for row in rows} else shown[0]
+    marks = []
+    for row in rows:
+        others = [str(row[axis]) for axis in shown if axis != over]
+        for metric in metrics:
+            if row[metric] is not None:
+                marks.append({over: row[over], "accuracy": row[metric], "curve": ", ".join([*others, metric])})
+    return Drawing(
+        "curves" if over == "n" else "bars",
+        marks,
+        Column(over, AXES[over], log=over == "n"),
+        Column("accuracy", "test accuracy", percent=True),
+        "curve",
+        f"Accuracy over {AXES[over]}",
+        "Means over seeds.",
+    )

@@ -1,0 +1,187 @@
+"""How much data a target needs: scaling curves from a study's result, a CSV or Python, and their laws."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from radii.errors import InputError, unknown_name
+from radii.forecasting.law import Needed, Observation, ScalingLaw, fit
+from radii.studies import results
+from radii.studies.study import STUDIES, ScalingCurve, registered_study
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A curve, its law, and what was asked of it."""
+
+    curve: ScalingCurve
+    law: ScalingLaw
+    at: tuple[float, ...] = ()
+    target: float | None = None
+
+    @property
+    def title(self) -> str:
+        """``mnist, 1-Lipschitz: certified accuracy at l2 1``."""
+        subject = ", ".join(part for part in (self.curve.data, self.curve.model) if part)
+        return ": ".join(part for part in (subject, self.curve.metric) if part)
+
+    @property
+    def needed(self) -> Needed | None:
+        """The data that the target needs."""
+        return None if self.target is None else self.law.needed(self.target)
+
+    @property
+    def verdict(self) -> str:
+        """How far the law may speak, and what the target needs, in one or two sentences."""
+        law = self.law
+        if law.validated_factor > 1:
+            told = (
+                f"Sizes up to {law.limit:,} can be forecast: holding out all sizes within a factor of "
+                f"{law.validated_factor}, the smaller ones forecast them."
+            )
+        else:
+            told = (law.refusal(2 * law.largest) or "").replace(f" at {2 * law.largest:,}:", ":")
+        needed = self.needed
+        if needed is None:
+            return told
+        never = f"; it is never reached with probability {needed.never:.0%}" if needed.never >= 0.005 else ""
+        return f"{needed.target:.1%} needs {needed.words}{never}. {told}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for every size asked for: the interval, or why there is none."""
+        found = []
+        for n in self.at:
+            row: dict[str, Any] = {"n": n, "low": None, "median": None, "high": None, "refused": self.law.refusal(n)}
+            if row["refused"] is None:
+                row |= self.law.predict(n).summary()
+            found.append(row)
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON data."""
+        law, needed = self.law, self.needed
+        half = law.largest / 2
+        return {
+            "data": self.curve.data,
+            "model": self.curve.model,
+            "metric": self.curve.metric,
+            "law": law.summary(),
+            "last_doubling": None if half < law.smallest else law.doubling(half).summary(),
+            "forecasts": self.rows(),
+            "needed": None if needed is None else needed.summary(),
+            "verdict": self.verdict,
+        }
+
+
+def forecast(
+    source: str | Path | ScalingCurve,
+    target: float | None = None,
+    *,
+    at: Sequence[float] = (),
+    factors: Sequence[float] = (),
+    classes: int | None = None,
+    test_points: int | None = None,
+    ceiling: float = 1.0,
+    floor: float | None = None,
+) -> tuple[Forecast, ...]:
+    """The law of every curve in ``source``, what it says at some sizes, and the data that ``target`` needs.
+
+    Sizes are given by ``at`` or as ``factors`` of the largest one measured.
+    ``source`` is a study's result (JSON), a CSV with the columns n, seed and
+    value (then ``classes`` and ``test_points`` are needed), the name of a study
+    whose result exists, or a curve. Sizes beyond the validated factor are
+    refused: their rows say why.
+    """
+    curves = (source,) if isinstance(source, ScalingCurve) else read_curves(source, classes, test_points)
+    found = []
+    for curve in curves:
+        observations = [Observation(int(each["n"]), int(each["seed"]), each["value"]) for each in curve.observations]
+        law = fit(observations, curve.classes, curve.test_points, ceiling=ceiling, floor=floor)
+        sizes = (*at, *(factor * law.largest for factor in factors))
+        found.append(Forecast(curve, law, tuple(dict.fromkeys(sizes)), target))
+        if target is not None:
+            law.needed(target)  # a bad target is told at once
+    return tuple(found)
+
+
+def read_curves(
+    source: str | Path, classes: int | None = None, test_points: int | None = None
+) -> tuple[ScalingCurve, ...]:
+    """The scaling curves of a file or of a study by name."""
+    path = Path(source)
+    if path.suffix.lower() == ".csv":
+        return (_from_csv(path, classes, test_points),)
+    if path.suffix.lower() == ".json":
+        return _from_json(path)
+    return _from_study(str(source))
+
+
+def _from_study(name: str) -> tuple[ScalingCurve, ...]:
+    if name not in STUDIES:
+        raise unknown_name(
+            "study", name, STUDIES, "A forecast also reads a study's .json, or a .csv of n, seed, value."
+        )
+    found = results.find(name)
+    if found is None:
+        raise InputError(f"The study {name} has no result yet; run `radii study run {name}`.")
+    curves = registered_study(name).analyze(found.measured).scaling
+    if not curves:
+        raise InputError(f"The study {name} has no curve over the number of training points; data-scaling has.")
+    return curves
+
+
+def _from_json(path: Path) -> tuple[ScalingCurve, ...]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not a readable JSON file: {error}.") from error
+    curves = content.get("scaling") if isinstance(content, dict) else None
+    if not isinstance(curves, list) or not curves:
+        raise InputError(f"{path} has no scaling curves: a list under 'scaling' is expected, as data-scaling writes.")
+    return tuple(_curve(each, f"{path}, curve {number}") for number, each in enumerate(curves, 1))
+
+
+def _curve(content: Any, where: str) -> ScalingCurve:
+    try:
+        return ScalingCurve(
+            str(content.get("data", "")),
+            str(content.get("model", "")),
+            str(content.get("metric", "")),
+            int(content["classes"]),
+            int(content["test_points"]),
+            tuple(_observation(each, where) for each in content["observations"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{where} needs classes, test_points and observations of n, seed, value: {error!r}."
+        ) from error
+
+
+def _observation(row: Mapping[str, Any], where: str) -> Mapping[str, float]:
+    try:
+        return {"n": float(row["n"]), "seed": float(row.get("seed") or 0), "value": float(row["value"])}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{where} needs numbers n, seed and value in every row, got {dict(row)}.") from error
+
+
+def _from_csv(path: Path, classes: int | None, test_points: int | None) -> ScalingCurve:
+    if classes is None or test_points is None:
+        raise InputError(
+            f"{path.name} does not say how many classes and test points there were; add --classes and --test-points."
+        )
+    try:
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is not a readable CSV file: {error}.") from error
+    if not rows or not {"n", "value"} <= set(rows[0]):
+        raise InputError(f"{path} needs a header with the columns n, seed, value and a row for every training.")
+    observations = tuple(_observation(row, f"{path}, line {number}") for number, row in enumerate(rows, 2))
+    return ScalingCurve(path.stem, "", "accuracy", classes, test_points, observations)

@@ -1,0 +1,125 @@
+"""A study: a plan of steps, and an analysis that turns their results into a table and charts.
+
+A module of :mod:`radii.papers.catalog` is a page: which cells at which budget,
+and what their results say. Running, resuming, spreading over machines and
+keeping results is the same for all and lives elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from radii.registry import Registry
+from radii.runs.step import Step
+
+Budget = Literal["smoke", "cpu", "paper"]
+BUDGETS: tuple[Budget, ...] = get_args(Budget)
+Place = Mapping[str, str | int | float]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement of a study: where it stands in the grid, and the step that makes it."""
+
+    place: Place
+    step: Step
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell whose step is done: what it found, in which run."""
+
+    place: Place
+    result: Mapping[str, Any]
+    run: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """A field of an analysis' rows and how to write it; ``low`` and ``high`` name the fields of its interval."""
+
+    name: str
+    title: str = ""
+    percent: bool = False
+    log: bool = False
+    low: str = ""
+    high: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart to be made from rows; the title states the finding."""
+
+    kind: Literal["curves", "bars", "points"]
+    rows: Sequence[Row]
+    x: Column
+    y: Column
+    series: str
+    title: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ScalingCurve:
+    """One accuracy against the number of training points, as the forecast reads it."""
+
+    data: str
+    model: str
+    metric: str
+    classes: int
+    test_points: int
+    observations: tuple[Mapping[str, float], ...]  # n, seed, value
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a study's results say: tidy rows under ``columns``, charts, curves to extrapolate."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    drawings: tuple[Drawing, ...] = ()
+    scaling: tuple[ScalingCurve, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """``cells`` plans a budget; ``analyze`` accepts the results of any part of the plan."""
+
+    name: str
+    title: str
+    source: str
+    cells: Callable[[Budget], tuple[Cell, ...]]
+    analyze: Callable[[Sequence[Measured]], Findings]
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean over seeds; None of nothing, so that a partial study still has its table."""
+    return sum(values) / len(values) if values else None
+
+
+STUDIES = Registry(
+    "study",
+    {
+        name: f"radii.papers.catalog.{module}:STUDY"
+        for name, module in {
+            "separation": "published_separation",
+            "sensitivity-mnist": "sensitivity_mnist",
+            "data-scaling": "data_scaling",
+            "subspaces": "subspaces",
+            "provable": "provable",
+            "theory": "theory_results",
+            "geometry": "data_geometry",
+            "formulas": "formula_checks",
+        }.items()
+    },
+)
+
+
+def registered_study(name: str) -> Study:
+    """The study called ``name``: of the papers, or published by a plugin."""
+    study: Study = STUDIES.entry(name)
+    return study

@@ -1,1 +1,0 @@
-"""The claims themselves, grouped by paper; each module has a tuple ``CLAIMS``."""

@@ -1,0 +1,128 @@
+"""Evaluation on models whose truth is known: the bracket closes on it, contradictions are loud."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from radii.certificates.certificate import Certificate
+from radii.errors import ContradictionError, InputError
+from radii.evaluation.bracket import converted
+from radii.evaluation.evaluate import evaluate
+from radii.threat import Ball, length
+
+
+@pytest.fixture
+def line() -> tuple[nn.Linear, Tensor, Tensor, Tensor]:
+    """A two-class model with known L2 radii |<w, x> + b| / ||w||; a tenth of the labels are wrong."""
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Linear(6, 2)
+    with torch.no_grad():
+        model.weight.copy_(torch.randn(2, 6, generator=generator))
+        model.bias.copy_(torch.randn(2, generator=generator) * 0.1)
+    x = torch.rand(80, 6, generator=generator)
+    logits = model(x).detach().double()
+    radius = (logits[:, 0] - logits[:, 1]).abs() / (model.weight[0] - model.weight[1]).detach().double().norm()
+    y = logits.argmax(1)
+    y[:8] = 1 - y[:8]
+    return model, x, y, radius
+
+
+def exact(model: nn.Module, x: Tensor, radius: Tensor, factor: float = 1.0) -> Certificate:
+    return Certificate(model(x).argmax(1), radius * factor, "l2", "deterministic", "exact line")
+
+
+def test_the_bracket_closes_on_the_truth(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    ball = Ball("l2", float(radius.median()) * 1.001, None)
+    scores = evaluate(model, x, y, ball, suite="fast", certificate=exact(model, x, radius, 1 - 1e-6))
+    right = (model(x).argmax(1) == y).numpy()
+    truth = right & (radius.numpy() > ball.radius)
+    assert scores.clean.correct == right.sum() == 72
+    assert scores.robust.proved.correct == truth.sum() == scores.robust.unbroken.correct
+    assert scores.stable.unbroken.correct == (radius > ball.radius).sum()
+    assert np.allclose(scores.points.changed_radius, radius.numpy(), rtol=1e-3)
+    assert (scores.points.broken_radius[~right] == 0).all()
+
+
+def test_proved_points_are_not_attacked(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    ball = Ball("l2", float(radius.median()), None)
+    certificate = exact(model, x, radius, 1 - 1e-6)
+    scores = evaluate(model, x, y, ball, suite="fast", certificate=certificate, radii=False)
+    covered = certificate.covers(ball.radius).numpy()
+    assert covered.any()
+    assert (scores.points.queries[covered] == 0).all()
+    assert (scores.points.queries[~covered] > 0).all()
+    without = evaluate(model, x, y, ball, suite="fast", radii=False)
+    assert (without.points.broken == scores.points.broken).all()
+    assert sum(without.passes.values()) > sum(scores.passes.values())
+
+
+def test_a_false_certificate_is_a_contradiction(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    with pytest.raises(ContradictionError, match="broken inside their proved radius"):
+        evaluate(model, x, y, Ball("l2", 0.1, None), suite="fast", certificate=exact(model, x, radius, 1.05))
+    stranger = exact(nn.Linear(6, 2), x, radius)
+    with pytest.raises(ContradictionError, match="another model"):
+        evaluate(model, x, y, Ball("l2", 0.1, None), suite="fast", certificate=stranger)
+
+
+def test_an_estimate_proves_nothing(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    guess = Certificate(model(x).argmax(1), radius * 3, "l2", "estimate", "guess")
+    scores = evaluate(model, x, y, Ball("l2", 0.1, None), suite="fast", certificate=guess, radii=False)
+    assert scores.robust.proved.correct == 0
+    assert any("estimate" in note for note in scores.notes)
+
+
+def test_the_summary_is_json(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    scores = evaluate(model, x, y, Ball("l2", 0.2, None), suite="fast", certificate=exact(model, x, radius, 0.5))
+    summary = json.loads(json.dumps(scores.summary(), allow_nan=False))
+    assert summary["threat"] == "l2:0.2,nobox"
+    assert summary["clean"]["correct"] == 72
+    assert summary["robust"]["proved"]["correct"] <= summary["robust"]["unbroken"]["correct"]
+    assert summary["points"] == 80
+    assert sum(row["points"] for row in summary["per_class"]) == 80
+    assert len(json.loads(json.dumps(scores.points.records(), allow_nan=False))) == 80
+    curve = scores.curve()
+    assert curve[0].bracket.unbroken.correct == 72
+    assert [p.bracket.unbroken.correct for p in curve] == sorted(
+        (p.bracket.unbroken.correct for p in curve), reverse=True
+    )
+
+
+@pytest.mark.parametrize("given", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("wanted", ["l1", "l2", "linf"])
+def test_converted_radii_fit_inside(given: str, wanted: str) -> None:
+    """Every vector of the converted radius in one norm lies in the given ball of the other, and some touch."""
+    generator = torch.Generator().manual_seed(1)
+    steps = torch.cat([torch.randn(500, 9, generator=generator), torch.ones(1, 9), torch.eye(9)])
+    radius = float(converted(torch.tensor(2.0), given, wanted, 9))  # type: ignore[arg-type]
+    steps = steps / length(steps, wanted)[:, None] * radius  # type: ignore[arg-type]
+    sizes = length(steps, given)  # type: ignore[arg-type]
+    assert float(sizes.max()) == pytest.approx(2.0, rel=1e-5)
+
+
+def test_certificates_of_other_norms_are_converted(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    scores = evaluate(
+        model, x, y, Ball("linf", 0.05, None), suite="fast", certificate=exact(model, x, radius, 0.99), radii=False
+    )
+    assert np.allclose(scores.points.proved_radius, 0.99 * radius.numpy() / 6**0.5)
+    assert any("converted" in note for note in scores.notes)
+
+
+def test_bad_input_is_refused(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    with pytest.raises(InputError, match="Did you mean 'standard'"):
+        evaluate(model, x, y, Ball("l2", 0.2, None), suite="standrad")
+    with pytest.raises(InputError, match="one row per point"):
+        evaluate(model, x, y, Ball("l2", 0.2, None), certificate=exact(model, x[:5], radius[:5]))
+    with pytest.raises(InputError, match="Labels must lie"):
+        evaluate(model, x, y + 1, Ball("l2", 0.2, None))

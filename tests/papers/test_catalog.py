@@ -1,0 +1,138 @@
+"""Studies: every plan can be made and run at the smoke budget, every analysis accepts a part of its plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from radii.errors import InputError
+from radii.papers.catalog import data_scaling, published_separation
+from radii.runs.executors import plan, run_here
+from radii.runs.inputs import DataSpec
+from radii.runs.steps import Certify
+from radii.runs.store import Run, Store
+from radii.studies import results
+from radii.studies.study import STUDIES, Measured, registered_study
+
+TRAINED = ("sensitivity-mnist", "data-scaling", "subspaces")
+
+
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_a_study_runs_and_its_findings_survive_a_file(name: str, tmp_path: Path) -> None:
+    store, made = Store(tmp_path), registered_study(name)
+    cells = made.cells("smoke")
+    run_here([cell.step for cell in cells], store)
+    found = results.collect(made, "smoke", store)
+    assert found.complete
+    path = results.save(results.to_json(found, made, "radii study run"), store)
+    again = results.read(path)
+    assert json.dumps(made.analyze(again.measured).rows) == json.dumps(made.analyze(found.measured).rows)
+    findings = made.analyze(again.measured)
+    assert findings.rows
+    for row in findings.rows:
+        assert {column.name for column in findings.columns} <= set(row)
+    for drawing in findings.drawings:
+        for row in drawing.rows:
+            assert {drawing.x.name, drawing.y.name, drawing.series} <= set(row)
+    own = results.find(name, store, "smoke")
+    assert own is not None
+    assert own.origin == str(path)
+
+
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_an_analysis_accepts_any_part_of_its_plan(name: str, tmp_path: Path) -> None:
+    made, store = registered_study(name), Store(tmp_path)
+    assert made.analyze(()).rows == ()
+    first = made.cells("smoke")[0]
+    run_here([first.step], store)
+    part = results.collect(made, "smoke", store)
+    assert not part.complete or part.planned == 1
+    assert len(made.analyze(part.measured).rows) == 1
+
+
+def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is planned twice; plans need the data's digests only."""
+    named = classmethod(lambda cls, name: cls(source=name, train=f"{name} train", test=f"{name} test"))
+    monkeypatch.setattr(DataSpec, "of", named)
+    for name in TRAINED:
+        assert registered_study(name).cells("paper")
+        steps = [cell.step for cell in registered_study(name).cells("cpu")]
+        ordered = plan(steps)
+        assert len({step.run_id for step in ordered}) == len(ordered)
+    sizes = {
+        cell.place["n"] for cell in registered_study("data-scaling").cells("cpu") if cell.place["data"] == "cifar10"
+    }
+    assert sorted(sizes) == [97, 195, 390, 781, 1562, 3125, 6250, 12_500, 25_000]
+
+
+def test_equal_compute_whatever_the_size() -> None:
+    steps = {cell.step.recipe.steps for cell in data_scaling.cells("smoke") if cell.place["model"] == "standard"}
+    assert len(steps) == 1
+
+
+def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None:
+    def cell(n: int, seed: int, value: float) -> Measured:
+        share = {"value": value, "total": 2000}
+        split = {"clean": share, "certified": [share] * 5}
+        place = {"data": "cifar10", "n": n, "seed": seed, "model": "1-Lipschitz"}
+        return Measured(place, {"radii": list(data_scaling.RADII), "test": split, "train": split})
+
+    found = data_scaling.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
+    assert [row["certified"] for row in found.rows] == [pytest.approx(0.3), 0.5]
+    (curve,) = found.scaling
+    assert curve.test_points == 2000
+    assert [(o["n"], o["seed"], o["value"]) for o in curve.observations] == [
+        (100, 0, 0.2),
+        (100, 1, 0.4),
+        (200, 0, 0.5),
+    ]
+
+
+def test_separation_counts_epsilons() -> None:
+    figures = {"minimum": 0.5, "share_possible": 1.0, "quantiles": {"0": 0.5, "1": 0.8}}
+    result = {"epsilon": 0.1, "train": figures, "test": {**figures, "minimum": 0.4}, "contradictory_count": 0}
+    (row,) = published_separation.analyze([Measured({"data": "mnist"}, result)]).rows
+    assert row["ratio"] == pytest.approx(4.0)
+
+
+def test_what_is_proved_is_right_and_unbroken(tmp_path: Path) -> None:
+    """Proved among unbroken among right; behind a threshold, on binary images, every right answer is proved."""
+    store = Store(tmp_path)
+    steps = {(c.place["variant"], c.place["network"]): c.step for c in registered_study("provable").cells("smoke")}
+    for place, step in steps.items():
+        found = {name: share["value"] for name, share in store.ensure(step).result.items()}
+        assert 0 <= found["proved"] <= found["unbroken"] <= found["clean"] <= 1
+        assert place[1] != "behind a threshold" or found["proved"] == found["clean"] > 0
+
+
+def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
+    """The step's accuracies are those of the certificates, counted again."""
+    import torch
+
+    from radii.certificates import lipschitz
+    from radii.runs.planning import trained
+
+    store, data = Store(tmp_path), DataSpec.of("digits")
+    training = data_scaling.lipschitz_training(data, data_scaling.shrunk(60, 64, 8, depth=1))
+    run = store.ensure(Certify(model=training, data=data, radii=(0.0, 0.1), points=10_000))
+    network = trained(Run(store.folder(training))).model
+    x, y = data.load().test.tensors()
+    certificate = lipschitz.certify(network, x)
+    right = certificate.prediction == y
+    assert run.result["test"]["clean"]["correct"] == int(right.sum())
+    assert run.result["test"]["certified"][1]["correct"] == int((right & (certificate.radius >= 0.1)).sum())
+    assert 0 < run.result["lipschitz"] <= 1 + 1e-5
+    assert torch.is_tensor(certificate.radius)
+
+
+def test_an_unknown_study_is_named() -> None:
+    with pytest.raises(InputError, match="Did you mean 'separation'"):
+        registered_study("seperation")
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"cells": 3}')
+    with pytest.raises(InputError, match="not a study's result"):
+        results.read(tmp_path / "a.json")

@@ -1,0 +1,83 @@
+"""A deliberately wrong formula must turn the verdict: these are the papers' own errors and a few of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+from scipy.stats import norm
+
+from radii.papers.theory.statements import statement
+from radii.papers.theory.uniform_sums import normal_central_mass
+
+WRONG: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = [
+    ("twice the chance of a seen corner", "no-free-robustness", "memorizer_robust_accuracy", lambda n: 0.5156,
+     {"n": 16, "precision": 0.001, "trained_functions": 0}),
+    ("a linear classifier that loses nothing", "no-free-robustness", "robust_accuracy_bound", lambda n: 0.49,
+     {"n": 16, "precision": 0.001, "trained_functions": 0}),
+    ("|B|/(ne) without its worst case", "nearest-neighbor-bound", "robust_accuracy_bound",
+     lambda n, boxes: 1 - boxes / (n * math.e**2), {"d": 4, "delta": 0.49, "radius": 0.24, "tests": 1000}),
+    ("atoms that are seen with certainty", "nearest-neighbor-bound", "rare_atoms_robust_accuracy", lambda n, count: 1.0,
+     {"d": 4, "delta": 0.49, "radius": 0.24, "tests": 1000}),
+    ("variance 1/4 instead of 1/12 in the limit", "half-spaces", "normal_central_mass",
+     lambda reach, d: normal_central_mass(reach, d, 1 / 4), {"d": (100,), "samples": 2000}),
+    ("a bound that Chebyshev does not give", "half-spaces", "chebyshev_bound",
+     lambda d, epsilon, variance=1 / 12: 1 - variance / (10 * d * epsilon**2), {"d": (10,), "epsilon": 0.2}),
+    ("(1 − ε²/4)^2d on the ball", "concentration", "ball_bound",
+     lambda epsilon, mass, d: 1 - (1 - epsilon**2 / 4) ** (2 * d) / mass, {"d": 20, "samples": 2000}),
+    ("√(4π) instead of √(2π) on the cube", "concentration", "cube_bound",
+     lambda epsilon, mass: float(norm.cdf(epsilon * math.sqrt(4 * math.pi) + norm.ppf(mass))), {"d": 20}),
+    ("4n facets are enough for D = 2", "facets", "facet_bound", lambda n, distance: math.exp(2 * n / distance**2),
+     {"largest": 3}),
+    ("E σ² and E σ'² exchanged", "random-networks", "moments", lambda activation: (0.4645, 0.3943),
+     {"d": (100,), "k": (100,), "activations": ("tanh",)}),
+    ("|δ| = √d/n", "max-margin-bias", "perturbation_length", lambda d, n: math.sqrt(d) / n,
+     {"d": (30, 60), "width": 20}),
+    ("(1 − 1/d)^½ instead of (1 − 1/d)·½", "gaussian-model", "lower_bound_error", lambda d: math.sqrt(1 - 1 / d),
+     {"d": (10_000,), "epsilon": (0.1,), "draws": 1}),
+    ("n without its constant c²", "gaussian-model", "samples_needed",
+     lambda d, c, epsilon: epsilon**2 * math.sqrt(d), {"d": (10_000,), "epsilon": (0.25,), "draws": 1}),
+    ("the Bernoulli law without ε²", "bernoulli-model", "asymptotic_samples",
+     lambda d, c, epsilon: d / (8 * math.pi * c**4), {"d": (10_000,)}),
+    ("Eq. 35 as printed", "neighbor-distances", "linear_bracket",
+     lambda n, d: (1 - math.log(n) / d, 1 - math.log(2 * n) / d), {"n": 1000, "queries": 50}),
+    ("a median that forgets log 2", "neighbor-distances", "exact_median", lambda n, d: (1 / n) ** (1 / d),
+     {"n": 1000, "queries": 50}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "name", "formula", "wrong", "parameters"), WRONG, ids=[case[0] for case in WRONG])
+def test_a_wrong_formula_is_caught(
+    why: str, name: str, formula: str, wrong: Callable, parameters: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulate = statement(name).simulation()
+    assert simulate(**parameters).holds
+    monkeypatch.setattr(import_module(simulate.__module__), formula, wrong)
+    assert simulate(**parameters).verdict == "fails", why
+
+
+def test_a_classifier_that_is_not_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from radii.papers.theory import r_separation
+
+    right = r_separation.distance_scores
+    parameters = {"per_class": 10, "d": 10, "trials": 3}
+    monkeypatch.setattr(
+        r_separation, "distance_scores", lambda x, data, labels, r, norm: right(x, data, labels, 2 * r, norm)
+    )
+    assert r_separation.r_separation(**parameters).verdict == "fails"
+
+
+def test_a_network_that_is_not_robust_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from radii.papers.theory import max_margin_bias
+
+    right = max_margin_bias.robust_two_layer
+
+    def boastful(x, y):  # type: ignore[no-untyped-def]
+        network, radius = right(x, y)
+        return network, 1.5 * radius
+
+    monkeypatch.setattr(max_margin_bias, "robust_two_layer", boastful)
+    assert max_margin_bias.robust_network(d=(50, 100), restarts=2).verdict == "fails"

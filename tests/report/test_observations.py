@@ -1,0 +1,99 @@
+"""What an assessment shows of the papers' claims: judged both ways on made-up scores, and on the digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from radii.evaluation.scores import PointTable, Scores
+from radii.report.assessment import on_claims
+from radii.report.observations import observations
+from radii.studies.assess import Assessed, Assessment
+from radii.threat import Ball
+
+
+@dataclass(frozen=True)
+class FakeRun:
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """The part of an Assessment that observations read."""
+
+    audit: FakeRun
+    models: tuple[Assessed, ...]
+    distances: dict[str, np.ndarray]
+    ball: Ball
+
+
+def scores(proved: list[float], changed: list[float], prediction: list[int]) -> Scores:
+    ball, n = Ball("l2", 0.5), len(proved)
+    points = PointTable(
+        label=np.zeros(n, np.int64),
+        prediction=np.array(prediction),
+        adversarial_prediction=np.ones(n, np.int64),
+        proved_radius=np.array(proved),
+        proved=np.array(proved) >= ball.radius,
+        changed=np.array(changed) <= ball.radius,
+        changed_radius=np.array(changed),
+        broken_by=("pgd",) * n,
+        queries=np.ones(n, np.int64),
+    )
+    return Scores(ball, "fast", 0, points, {}, torch.zeros(n, 2))
+
+
+def assessment(distance: float, standard: Scores, bounded: Scores, contradictory: int, astuteness: float) -> Made:
+    result = {
+        "contradictory_count": contradictory,
+        "nearest_neighbor_rule": {"accuracy": 0.9, "astuteness": astuteness},
+        "test": {"share_possible": 0.8},
+    }
+    models = tuple(
+        Assessed(name, None, None, found, np.arange(3))  # type: ignore[arg-type]
+        for name, found in (("standard", standard), ("1-Lipschitz", bounded))
+    )
+    return Made(FakeRun(result), models, {"train": np.array([distance, 9.0]), "test": np.array([9.0])}, Ball("l2", 0.5))
+
+
+def held(found: Any) -> list[bool]:
+    return [seen.holds for seen in observations(found)]
+
+
+def test_as_the_papers_say() -> None:
+    standard = scores([0, 0, 0], [0.1, 0.2, 0.9], [0, 0, 0])
+    bounded = scores([0.6, 0.1, 0.0], [0.7, 0.2, 0.3], [0, 0, 1])
+    found = assessment(1.2, standard, bounded, 0, 0.3)
+    assert held(found) == [True] * 7
+    shown = {seen.statement.split()[0]: seen.shown for seen in observations(found)}
+    assert shown["Points"] == "least distance 1.2, that is 2.4 ε"
+    assert shown["A"] == "1 of 1 proved points (100.0%)"
+
+
+def test_each_can_be_otherwise() -> None:
+    standard = scores([0, 0, 0], [0.9, 0.9, 0.9], [1, 1, 1])  # always wrong, never moved
+    bounded = scores([0.6, 0.6, 0.6], [0.55, 0.9, 0.9], [0, 0, 0])  # one proof beaten
+    found = assessment(0.9, standard, bounded, 2, 0.9)
+    # The standard network is broken where the other is proved (it is wrong there), and keeps its predictions.
+    assert held(found) == [False, False, False, False, True, False, True]
+    unbroken = scores([0, 0, 0], [0.9, 0.9, 0.9], [0, 0, 0])
+    assert held(assessment(0.9, unbroken, bounded, 2, 0.9))[4] is False
+    words = {row[2] for row in on_claims(found).rows}  # type: ignore[arg-type]
+    assert words == {"holds", "does not hold"}
+
+
+def test_the_digits(tmp_path: Any) -> None:
+    from radii.runs.store import Store
+    from radii.studies.assess import assess
+
+    found: Assessment = assess("digits", epochs=2, points=40, suite="fast", store=Store(tmp_path), workers=0)
+    seen = {observation.statement: observation for observation in observations(found)}
+    assert seen["No attack errs within a proved radius."].holds
+    assert seen["No training input occurs with two labels."].shown == "0 such inputs"
+    assert all(set(observation.to_dict()) == {"statement", "source", "holds", "shown"} for observation in seen.values())
+    with pytest.raises(AttributeError):
+        seen["No training input occurs with two labels."].holds = False  # type: ignore[misc]

@@ -1,0 +1,72 @@
+"""Memory: workers that do not fit beside each other take turns; one always goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radii.runs.executors import Processes, Watcher, memory_limits
+from radii.runs.inputs import DataSpec
+from radii.runs.step import Step
+from radii.runs.steps import Audit
+from radii.runs.store import Store
+
+
+def audits(count: int) -> list[Audit]:
+    return [Audit(data=DataSpec.of("digits"), epsilon=0.1 * (number + 1)) for number in range(count)]
+
+
+def test_a_step_needs_its_process_and_its_data_several_times() -> None:
+    (step,) = audits(1)
+    decoded = 1797 * (64 * 4 + 8)
+    assert memory_limits.needed(step) == pytest.approx(
+        memory_limits.PROCESS + memory_limits.COPIES * decoded, abs=10_000
+    )
+    gone = Audit(data=DataSpec(source="/nowhere/x.npz", train="a", test="b"))
+    assert memory_limits.needed(gone) == memory_limits.PROCESS
+
+
+def test_the_first_always_fits_and_the_second_only_if_there_is_room() -> None:
+    one, two = audits(2)
+    tight = memory_limits.Room(1)
+    assert tight.has(one)
+    tight.take(one)
+    assert not tight.has(two)
+    tight.give_back(one)
+    assert tight.has(two)
+    wide = memory_limits.Room(3 * memory_limits.needed(one))
+    wide.take(one)
+    assert wide.has(two)
+
+
+def test_a_control_group_limits_what_is_available(tmp_path: Path) -> None:
+    assert 0 < memory_limits.available() <= memory_limits.UNKNOWN
+    assert memory_limits._group(tmp_path) == memory_limits.UNKNOWN
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("400\n")
+    assert memory_limits._group(tmp_path) == 600
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_limits._group(tmp_path) == memory_limits.UNKNOWN
+
+
+class Crowd(Watcher):
+    """Counts how many steps run at once."""
+
+    def __init__(self) -> None:
+        self.now, self.most = 0, 0
+
+    def started(self, step: Step) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+    def ended(self, step: Step, error: BaseException | None) -> None:
+        self.now -= 1
+        assert error is None
+
+
+def test_a_pool_without_room_works_one_by_one(tmp_path: Path) -> None:
+    crowd, store = Crowd(), Store(tmp_path / "store")
+    assert not Processes(workers=3, room=1).run(audits(3), store, crowd)
+    assert crowd.most == 1
+    assert len(store.runs()) == 3

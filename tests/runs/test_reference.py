@@ -1,0 +1,134 @@
+"""Any model a user can name, and the sentences for those that cannot be had."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from radii.data.sources import load
+from radii.errors import InputError
+from radii.models.io.bundle import Architecture, initialised, save_bundle
+from radii.runs.planning import train
+from radii.runs.reference import find_model
+from radii.runs.store import Store
+
+X = torch.rand(3, 1, 8, 8)
+CLASSES = tuple("0123456789")
+LENET = Architecture(name="lenet5", arguments={"widen": 0.125}, input_shape=(1, 8, 8), classes=CLASSES)
+
+
+class Bomb:
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return (os.system, ("touch exploded",))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_and_a_bundle(tmp_path: Path) -> None:
+    trained = train("digits", "lenet5", "natural", {"model": {"widen": 0.125}, "epochs": 1})
+    by_run = find_model(trained.run.id[:14], load("digits"))
+    by_folder = find_model(str(trained.run.folder))
+    assert torch.equal(by_run.model(X), trained.model(X))
+    assert torch.equal(by_folder.model(X), trained.model(X))
+    assert by_run.run is not None
+    assert by_run.run.id == trained.run.id
+
+
+def test_a_model_of_other_inputs_is_refused(tmp_path: Path) -> None:
+    other = LENET.model_copy(update={"input_shape": (1, 12, 12)})
+    save_bundle(tmp_path / "other", initialised(other, 0), other)
+    with pytest.raises(InputError, match=r"takes inputs of shape \(1, 12, 12\), digits has \(1, 8, 8\)"):
+        find_model("other", load("digits"))
+    fewer = LENET.model_copy(update={"classes": ("a", "b")})
+    save_bundle(tmp_path / "fewer", initialised(fewer, 0), fewer)
+    with pytest.raises(InputError, match="knows 2 classes, digits has 10"):
+        find_model("fewer", load("digits"))
+
+
+def test_a_factory_with_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "def net(input_shape, classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    save_file(source.state_dict(), tmp_path / "w.safetensors")
+    found = find_model("mine:net", load("digits"), weights=tmp_path / "w.safetensors")
+    assert torch.equal(found.model(X), source(X))
+    with pytest.raises(InputError, match="needs its weights"):
+        find_model("mine:net", load("digits"))
+    with pytest.raises(InputError, match="has no attribute 'nett'"):
+        find_model("mine:nett", load("digits"), weights=tmp_path / "w.safetensors")
+
+
+def test_an_exported_program(tmp_path: Path) -> None:
+    model = initialised(LENET, 0).eval()
+    batch = torch.export.Dim("batch", min=1, max=1024)
+    torch.export.save(torch.export.export(model, (X,), dynamic_shapes=({0: batch},)), tmp_path / "m.pt2")
+    found = find_model("m.pt2")
+    assert found.has_gradients
+    assert torch.allclose(found.model(X), model(X), atol=1e-6)
+
+
+def test_a_program_with_a_pickle_inside_is_refused(tmp_path: Path) -> None:
+    model = initialised(LENET, 0).eval()
+    torch.export.save(torch.export.export(model, (X,)), tmp_path / "m.pt2")
+    with zipfile.ZipFile(tmp_path / "m.pt2", "a") as archive:
+        archive.writestr("m/data/sample_inputs/other.pt", pickle.dumps(Bomb()))
+    with pytest.raises(InputError, match="pickle that could run code"):
+        find_model("m.pt2")
+    with zipfile.ZipFile(tmp_path / "n.pt2", "w") as archive:
+        archive.writestr("n/data/constants/custom_obj_0", b"anything")
+    with pytest.raises(InputError, match="could run code"):
+        find_model("n.pt2")
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_an_onnx_graph(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    model = initialised(LENET, 0).eval()
+    batch = torch.export.Dim("batch", min=1, max=1024)
+    program = torch.onnx.export(model, (X,), dynamo=True, dynamic_shapes=({0: batch},), verbose=False)
+    buffer = io.BytesIO()
+    onnx.save(program.model_proto, buffer)  # type: ignore[union-attr]
+    (tmp_path / "m.onnx").write_bytes(buffer.getvalue())
+    found = find_model("m.onnx")
+    assert not found.has_gradients
+    assert torch.allclose(found.model(X), model(X), atol=1e-5)
+    (tmp_path / "bad.onnx").write_bytes(b"no graph")
+    with pytest.raises(InputError, match="not an ONNX model"):
+        find_model("bad.onnx")
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        ("no.pt2", "does not exist"),
+        ("no.onnx", "does not exist"),
+        ("weights.pth", "give the network too"),
+        ("weights.safetensors", "give the network too"),
+        ("train-00", "`radii runs` lists them"),
+    ],
+)
+def test_what_cannot_be_had_is_told(reference: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=says):
+        find_model(reference, store=Store(tmp_path / "none"))
+
+
+def test_garbage_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "g.pt2").write_bytes(b"garbage")
+    with pytest.raises(InputError, match=r"not a \.pt2 archive"):
+        find_model("g.pt2")

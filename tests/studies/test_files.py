@@ -1,0 +1,232 @@
+"""Study files: every key does what it says, every mistake is told at once; the example of the docs runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radii.errors import InputError
+from radii.runs.steps import Certify, Evaluate, Train
+from radii.runs.store import Store
+from radii.studies import toml
+from radii.studies.grid import analyze
+from radii.studies.study import Measured
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "widths.toml"
+
+WHOLE = """
+name = "whole"
+title = "All keys"
+data = ["digits"]
+variants = ["", "smooth:3"]
+sizes = [300, 1200]
+seeds = [0, 1]
+preprocessing = "none"
+
+[[model]]
+name = "lenet5"
+widen = 0.125
+measure = "evaluate"
+
+[[model]]
+name = "lipschitz-convnet"
+label = "bounded"
+width = 4
+settings.optimizer.lr = 0.5
+
+[[method]]
+name = "natural"
+
+[settings]
+steps = 5
+batch_size = 32
+
+[measure.evaluate]
+threat = "linf:0.1"
+suite = "fast"
+points = 50
+
+[measure.certify]
+radii = [0.1, 0.5]
+points = 100
+
+[budget.smoke]
+sizes = [300]
+seeds = [0]
+settings.steps = 2
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_grid_has_every_combination(tmp_path: Path) -> None:
+    study = toml.load(written(tmp_path, WHOLE))
+    assert (study.name, study.title, study.source) == ("whole", "All keys", "study.toml")
+    cells = study.cells("cpu")
+    assert len(cells) == 2 * 2 * 2 * (1 + 2)  # variants, sizes, seeds; lenet5 is only evaluated
+    assert len({(cell.step.run_id) for cell in cells}) == len(cells)
+    evaluated = [cell for cell in cells if isinstance(cell.step, Evaluate)]
+    certified = [cell for cell in cells if isinstance(cell.step, Certify)]
+    assert {cell.place["model"] for cell in certified} == {"bounded"}
+    assert len(evaluated) == 16
+    step = certified[0].step
+    assert isinstance(step, Certify)
+    assert step.radii == (0.1, 0.5)
+    assert step.model.recipe.optimizer.lr == 0.5
+    assert step.model.preprocessing == "none"
+    assert step.data.source == "digits+subset:300"
+    assert cells[0].step.model.recipe.optimizer.lr != 0.5  # type: ignore[attr-defined]
+    assert study.cells("paper") == cells
+
+
+def test_a_grid_can_be_proved(tmp_path: Path) -> None:
+    text = """
+    name = "proved"
+    data = ["digits+binarize"]
+    [settings]
+    steps = 2
+    [[model]]
+    name = "wong-kolter"
+    widen = 0.25
+    [[method]]
+    name = "interval-bounds"
+    radius = 0.1
+    [measure.prove]
+    threat = "linf:0.1"
+    method = "ibp"
+    points = 20
+    """
+    study, store = toml.load(written(tmp_path, text)), Store(tmp_path / "runs")
+    (cell,) = study.cells("cpu")
+    found = Measured(cell.place, store.ensure(cell.step).result)
+    (row,) = study.analyze([found]).rows
+    assert 0 <= row["proved"] <= row["unbroken"] <= row["clean"] <= 1
+    with pytest.raises(InputError, match=r"measure\.prove\.threat: bounds exist for l2 and linf balls"):
+        toml.load(written(tmp_path, text.replace("linf:0.1", "l1:0.1")))
+
+
+def test_a_budget_lies_over_the_rest(tmp_path: Path) -> None:
+    cells = toml.load(written(tmp_path, WHOLE)).cells("smoke")
+    assert len(cells) == 2 * 3
+    assert {cell.place["n"] for cell in cells} == {300}
+    assert cells[0].step.model.recipe.steps == 2  # type: ignore[attr-defined]
+
+
+def test_without_measurements_the_training_is_the_cell(tmp_path: Path) -> None:
+    study = toml.load(written(tmp_path, 'name = "plain"\ndata = ["digits"]\n[[model]]\nname = "mlp"\n'))
+    (cell,) = study.cells("cpu")
+    assert isinstance(cell.step, Train)
+    assert cell.step.method.name == "natural"
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    text = """
+name = "Not a name"
+data = ["digist"]
+variants = ["smoth:3"]
+sizes = [0]
+sedes = [0]
+
+[[model]]
+name = "lenet"
+
+[[model]]
+name = "mlp"
+widht = 3
+
+[[model]]
+name = "mlp"
+
+[[method]]
+name = "adversarial"
+threat = "l7:1"
+
+[settings]
+epcohs = 3
+optimizer.lr = "fast"
+
+[measure.evaluate]
+threat = "linf:a"
+suite = "standrad"
+
+[budget.tiny]
+seeds = [0]
+"""
+    with pytest.raises(InputError) as told:
+        toml.load(written(tmp_path, text))
+    first = str(told.value)
+    for part in (
+        "name: String should match pattern",
+        "sedes: No key is called 'sedes'. Did you mean 'seeds'?",
+        "model 1: No model is called 'lenet'. Did you mean 'lenet5'?",
+        "argument of model 'mlp' is called 'widht'. Did you mean 'width'",
+        "model 3: a model before is called 'mlp' too",
+        "method 1: No norm is called 'l7'",
+        "No budget is called 'tiny'",
+    ):
+        assert part in first, f"{part!r} is missing in {first}"
+    repaired = text.replace("Not a name", "a-name").replace("sedes", "seeds")
+    with pytest.raises(InputError) as told:
+        toml.load(written(tmp_path, repaired))
+    second = str(told.value)
+    for part in (
+        "data: No dataset is called 'digist'. Did you mean 'digits'?",
+        "variants: No variant is called 'smoth'. Did you mean 'smooth'?",
+        "sizes: a number of training points must be at least 1, got 0",
+        "settings.epcohs: No setting is called 'epcohs'. Did you mean 'epochs'?",
+        "settings.optimizer.lr: ",
+        "measure.evaluate.threat: Radius 'a' is not a number",
+        "No suite is called 'standrad'. Did you mean 'standard'?",
+    ):
+        assert part in second, f"{part!r} is missing in {second}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name = ", "is not TOML"),
+        ('name = "separation"\ndata = ["digits"]\n[[model]]\nname = "mlp"', "comes with radii"),
+        ('name = "a"\ndata = ["digits"]', r"write at least one table \[\[model\]\]"),
+        ('name = "a"\ndata = ["digits"]\n[[model]]\nwidth = 3', "needs a name"),
+        ('name = "a"\ndata = ["digits"]\nbudget = 3\n[[model]]\nname = "mlp"', r"\[budget.smoke\]"),
+        ('name = "a"\ndata = ["digits"]\n[[model]]\nname = "mlp"\nsettings = 3', "settings must be a table"),
+        ('name = "a"\ndata = ["digits"]\n[[model]]\nname = "mlp"\nmeasure = "weight"', "No measurement is called"),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        toml.load(written(tmp_path, text))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        toml.load(tmp_path / "none.toml")
+
+
+def cell(n: int, seed: int, clean: float, certified: float) -> Measured:
+    place = {"data": "d", "variant": "original", "n": n, "model": "m", "method": "natural", "seed": seed}
+    result = {"radii": [0.5], "test": {"clean": {"value": clean}, "certified": [{"value": certified}]}}
+    return Measured({**place, "measure": "certify"}, result)
+
+
+def test_the_analysis_means_over_seeds_and_draws_over_sizes() -> None:
+    findings = analyze([cell(100, 0, 0.5, 0.2), cell(100, 1, 0.7, 0.4), cell(200, 0, 0.9, 0.6)])
+    assert findings.rows == (
+        {"n": 100, "seeds": 2, "clean": pytest.approx(0.6), "certified at 0.5": pytest.approx(0.3)},
+        {"n": 200, "seeds": 1, "clean": 0.9, "certified at 0.5": 0.6},
+    )
+    (drawing,) = findings.drawings
+    assert (drawing.kind, drawing.x.name, drawing.x.log) == ("curves", "n", True)
+    assert {row["curve"] for row in drawing.rows} == {"clean", "certified at 0.5"}
+    assert analyze([]).rows == ()
+
+
+def test_the_example_of_the_docs_is_understood() -> None:
+    study = toml.load(EXAMPLE)
+    assert len(study.cells("smoke")) == 4
+    assert len(study.cells("cpu")) == 16

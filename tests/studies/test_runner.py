@@ -1,0 +1,222 @@
+"""Running studies: shared steps once, an estimate first, failures listed with their retry, kills harmless."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import radii
+from radii.errors import InputError
+from radii.runs.executors import FailedStepsError
+from radii.runs.inputs import DataSpec
+from radii.runs.planning import train_step
+from radii.runs.steps import Audit, Train
+from radii.runs.store import Store
+from radii.studies import results
+from radii.studies.plan import Line, Remaining, Survey, describe, duration, survey, told_time
+from radii.studies.runner import Request, latest, run, run_studies
+from radii.studies.started import named, remember, started
+from radii.studies.step_times import Rates
+from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+
+SMALL = {"model": {"widen": 0.125}, "epochs": 1, "batch_size": 256}
+
+
+def training(seed: int = 0, **settings: object) -> Train:
+    return train_step(DataSpec.of("digits"), "lenet5", "natural", {**SMALL, **settings}, seed=seed)
+
+
+def analyze(measured: tuple[Measured, ...]) -> Findings:
+    rows = tuple({"seed": cell.place["seed"], "test": cell.result["test_accuracy"]} for cell in measured)
+    return Findings((Column("seed"), Column("test", percent=True)), rows)
+
+
+def small(name: str, *steps: Train) -> Study:
+    def cells(budget: Budget) -> tuple[Cell, ...]:
+        return tuple(Cell({"seed": number}, step) for number, step in enumerate(steps))
+
+    return Study(name, f"Study {name}", "nobody 2026", cells, analyze)
+
+
+BAD = {"optimizer": {"lr": 1e30}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def test_steps_that_studies_share_are_computed_once(store: Store) -> None:
+    one, two = small("one", training(0), training(1)), small("two", training(1), training(2))
+    planned = survey([one, two], "smoke", store, Rates())
+    assert [line.studies for line in planned.lines] == [("one",), ("one", "two"), ("two",)]
+    heard: list[str] = []
+
+    def told(line: Line, error: BaseException | None, left: Remaining) -> None:
+        heard.append(line.step.run_id)
+        assert error is None
+        assert left.unknown == 0, "the first step has told how long the others take"
+
+    outcome = run_studies([one, two], Request(("one", "two"), "smoke", "here"), store, told=told)
+    assert heard == [line.step.run_id for line in planned.lines]
+    assert not outcome.failures
+    assert [found.complete for found in outcome.evidence] == [True, True]
+    again = survey([one, two], "smoke", store, Rates.known(store))
+    assert not again.todo
+    assert all(line.seconds is not None for line in again.lines)
+    content = json.loads(outcome.files[0].read_text())
+    assert content["command"] == "radii study run one two --budget smoke --executor here"
+    assert {work["run"] for work in content["work"]} == {step.run_id for step in (training(0), training(1))}
+
+
+def test_what_is_unlike_everything_has_no_expected_time(store: Store) -> None:
+    rates = Rates()
+    rates.learn(training(0), 10.0)
+    assert rates.expect(training(0)) == 10.0
+    assert rates.expect(training(7)) == pytest.approx(10.0)
+    assert rates.expect(training(7, epochs=3)) == pytest.approx(30.0)
+    assert rates.expect(training(7, model={"widen": 1.0})) is None
+    assert rates.expect(Audit(data=DataSpec.of("digits"))) is None
+    by_steps = training(0, steps=50)
+    rates.learn(by_steps, 5.0)
+    elsewhere = train_step(DataSpec.of("digits+subset:300"), "lenet5", "natural", {**SMALL, "steps": 100}, seed=1)
+    assert rates.expect(elsewhere) == pytest.approx(10.0), "steps are as long on a subset"
+
+
+def test_the_expected_time_respects_inputs_and_workers(store: Store) -> None:
+    rates = Rates()
+    for seed in range(4):
+        rates.learn(training(seed), 10.0)
+    planned = survey([small("four", *(training(seed) for seed in range(4)))], "smoke", store, rates)
+    assert planned.remaining(rates, 1) == Remaining(40.0, 0)
+    assert planned.remaining(rates, 2) == Remaining(20.0, 0)
+    assert planned.remaining(rates, 100) == Remaining(10.0, 0)
+    assert planned.remaining(rates, 1, [training(0).run_id]) == Remaining(30.0, 0)
+    assert planned.remaining(Rates(), 1) == Remaining(0.0, 4)
+
+
+def test_times_are_told_as_people_say_them() -> None:
+    assert [duration(s) for s in (0.44, 12, 200, 9000)] == ["0.4 s", "12 s", "3 min", "2.5 h"]
+    assert told_time(Remaining(0.0, 3)) == "unknown"
+    assert told_time(Remaining(60.0, 3)) == "at least 60 s, 3 steps of unknown time"
+    assert told_time(Remaining(60.0, 0)) == "about 60 s"
+    assert describe(training(2)) == "train lenet5 by natural on digits, seed 2"
+
+
+def test_a_failure_is_listed_with_its_retry_and_the_rest_is_kept(store: Store) -> None:
+    study = small("mixed", training(0, **BAD), training(1))
+    request = Request(("mixed",), "smoke", "processes", workers=2)
+    outcome = run_studies([study], request, store)
+    (failure,) = outcome.failures
+    assert failure.run == training(0, **BAD).run_id
+    assert "diverged" in failure.error
+    assert failure.retry == f"radii study run mixed --budget smoke --workers 2 --step {failure.run}"
+    assert len(outcome.evidence[0].measured) == 1
+    assert not outcome.evidence[0].complete
+    assert results.read(outcome.files[0]).measured[0].run == training(1).run_id
+    with pytest.raises(FailedStepsError, match="diverged"):
+        run(study, "smoke", store, executor="here")
+
+
+def test_a_single_step_can_be_asked_for(store: Store) -> None:
+    study = small("pair", training(0), training(1))
+    wanted = training(1).run_id
+    run_studies([study], Request(("pair",), "smoke", "here", only=(wanted[:12],)), store)
+    assert [run.id for run in store.runs()] == [wanted]
+    with pytest.raises(InputError, match="No step of this plan is called 'train-zzz'"):
+        survey([study], "smoke", store, Rates(), ["train-zzz"])
+
+
+def test_a_study_is_run_from_python(store: Store) -> None:
+    found = radii.studies.run("separation", "smoke", store, executor="here")
+    assert found.complete
+    assert found.measured[0].result["train"]["minimum"] > 0
+    assert [record.name for record in started(store)] == ["separation"]
+    own = latest(named("separation", store), None, store)
+    assert own is not None
+    with pytest.raises(InputError, match="No budget is called 'gpu'"):
+        radii.studies.run("separation", "gpu", store)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="Did you mean 'separation'"):
+        radii.studies.run("seperation", "smoke", store)
+    with pytest.raises(InputError, match="No executor is called 'slurm'"):
+        radii.studies.run("separation", "smoke", store, executor="slurm")
+
+
+def test_the_latest_evidence_is_collected_from_the_runs(store: Store) -> None:
+    """A killed runner has saved nothing; its finished steps are found all the same."""
+    study = small("partial", training(0), training(1))
+    assert latest(study, None, store) is None
+    store.ensure(training(1))
+    found = latest(study, "smoke", store)
+    assert found is not None
+    assert [cell.run for cell in found.measured] == [training(1).run_id]
+    assert not found.complete
+
+
+def test_started_studies_are_remembered_most_recent_first(store: Store) -> None:
+    remember(named("separation", store), "separation", "smoke", store)
+    time.sleep(0.01)
+    remember(named("subspaces", store), "subspaces", "cpu", store)
+    remember(small("python"), "python", "cpu", store)  # has no reference: it cannot be found again
+    assert [(record.name, record.budget) for record in started(store)] == [
+        ("subspaces", "cpu"),
+        ("separation", "smoke"),
+    ]
+
+
+def weights(store: Store, step: Train) -> str:
+    return hashlib.sha256((store.folder(step) / "model.safetensors").read_bytes()).hexdigest()
+
+
+GRID = """
+name = "killed"
+data = ["digits"]
+seeds = [0, 1]
+[[model]]
+name = "lenet5"
+widen = 0.125
+[settings]
+epochs = 25
+batch_size = 128
+"""
+
+
+@pytest.mark.timeout(800)
+def test_a_killed_study_is_resumed_and_ends_with_the_same_bits(tmp_path: Path) -> None:
+    """kill -9 of the runner while both trainings are under way: its workers end with it, the next run continues."""
+    (tmp_path / "killed.toml").write_text(GRID)
+    command = [sys.executable, "-m", "radii.cli.main", "study"]
+    environment = os.environ | {"RADII_CHECKPOINT_SECONDS": "0.1", "OMP_NUM_THREADS": "1"}
+    victim = subprocess.Popen([*command, "run", "killed.toml", "--budget", "cpu"], cwd=tmp_path, env=environment)
+    work = Path(environment["RADII_RUNS"]) / "work"
+    deadline = time.monotonic() + 250
+    while time.monotonic() < deadline and not list(work.glob("*/checkpoint.safetensors")):
+        time.sleep(0.02)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert list(work.glob("*/checkpoint.safetensors")), "no checkpoint was written"
+    subprocess.run([*command, "resume", "killed"], cwd=tmp_path, env=environment, check=True, timeout=500)
+    calm, stormy = Store(tmp_path / "calm"), Store(Path(environment["RADII_RUNS"]))
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    steps = [cell.step for cell in named(str(tmp_path / "killed.toml"), stormy).cells("cpu")]
+    for step in steps:
+        assert isinstance(step, Train)
+        calm.ensure(step)
+        assert weights(calm, step) == weights(stormy, step)
+    torch.set_num_threads(before)
+    assert not list(work.iterdir())
+
+
+def test_a_survey_of_nothing_to_do() -> None:
+    assert Survey(()).remaining(Rates(), 2) == Remaining(0.0, 0)
