@@ -5,15 +5,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-all lint bench pictures clean
+.PHONY: demo test test-all lint docs bench pictures clean
 .DEFAULT_GOAL := help
 
 help:
-	@grep -E '^# make' Makefile | cut -c3-; echo "also: make lint, make test-all (heavy tests too), make bench, make pictures, make clean"
+	@grep -E '^# make' Makefile | cut -c3-; echo "also: make lint, make test-all (heavy tests too), make docs (the site, build/site/index.html), make bench, make pictures, make clean"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,onnx,ray]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs,onnx,ray]'
 	touch $@
 
 demo: $(INSTALLED)
@@ -29,6 +29,10 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest --cov=radii --cov-report=term:skip-covered
+
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'open build/site/index.html'
 
 bench: $(INSTALLED)
 	$(BIN)/pip install --quiet --no-deps -r benchmarks/peers.txt

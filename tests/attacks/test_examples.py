@@ -1,4 +1,4 @@
-"""The examples of docs/evaluation.md run and print what they should."""
+"""The examples of docs/guide/evaluate.md run and print what they should."""
 
 from __future__ import annotations
 

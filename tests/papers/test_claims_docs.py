@@ -1,4 +1,4 @@
-"""The example of docs/claims.md makes a claim that can be judged."""
+"""The example of docs/guide/claims.md makes a claim that can be judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from radii.papers.claims.claim import judge
 from radii.papers.published import published
 from radii.studies.results import find
 
-PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "claims.md").read_text()
 
 
 def test_the_example_is_a_claim() -> None:

@@ -1,4 +1,4 @@
-"""The examples of docs/report.md run, and print what the page says they print."""
+"""The examples of docs/guide/report.md run, and print what the page says they print."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "report.md"
 
 
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

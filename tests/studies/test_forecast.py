@@ -136,7 +136,7 @@ def test_a_target_above_one_is_no_target() -> None:
 
 
 def test_the_session_in_the_docs() -> None:
-    page = Path(__file__).parents[2] / "docs" / "forecast.md"
+    page = Path(__file__).parents[2] / "docs" / "guide" / "forecast.md"
     failed, tried = doctest.testfile(
         str(page), module_relative=False, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     )

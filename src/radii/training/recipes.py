@@ -221,7 +221,7 @@ RECIPES: dict[str, PaperRecipe] = {
             "optimizer": {"kind": "adam", "schedule": "constant", "lr": 1e-3},
             "method": {"radius": 0.3, "warmup": 0.0, "ramp": 0.5},
         },
-        # starts where intervals are exact, and images move by a pixel: see docs/certify.md for what each brings
+        # starts where intervals are exact, and images move by a pixel: see docs/guide/certify.md for what each brings
         cpu={
             "epochs": 16,
             "batch_size": 128,

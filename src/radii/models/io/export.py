@@ -2,7 +2,7 @@
 
 The file carries, as JSON under the name ``radii``, what a prediction needs to
 be certified without this package: radius = min_c (s_y - s_c - 2 e) /
-(features * pairs[y][c]), where e bounds the error of float32 arithmetic; an
+(features * pairs(y, c)), where e bounds the error of float32 arithmetic; an
 estimate of it, much smaller, stands beside it under a name that says so.
 """
 

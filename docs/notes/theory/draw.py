@@ -1,4 +1,4 @@
-"""Draw the pictures of these pages again: ``python docs/theory/draw.py [NAME …]`` (about two minutes for all)."""
+"""Draw the pictures of these pages again: ``python docs/notes/theory/draw.py [NAME …]`` (about two minutes for all)."""
 
 from __future__ import annotations
 
