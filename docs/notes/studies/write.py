@@ -1,4 +1,4 @@
-"""Write these pages again from the results in the package: ``python docs/notes/studies/write.py [NAME …]`` (seconds)."""
+"""Write these pages again from the results in the package: ``python docs/notes/studies/write.py [NAME …]``."""
 
 from __future__ import annotations
 
