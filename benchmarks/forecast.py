@@ -22,8 +22,8 @@ from radii.forecasting.envelope import Envelope, Interval, envelope
 from radii.forecasting.law import fit
 from radii.forecasting.links import LINKS, Link
 from radii.forecasting.posterior import Family, Sizes
-from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
+from simulated_curves import Truth
 
 DESIGNS = {"sizes by 2": (3125, 6250, 12_500, 25_000, 50_000), "sizes by √10": (500, 1581, 5000, 15_811, 50_000)}
 CEILINGS = (0.75, 0.85, 1.0)

@@ -18,9 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import harness
 from radii.allocator import keep_freed
-from radii.models.layers.autocorrelation import gram_row_sums
 from radii.models.layers.maxmin import MaxMin
-from radii.models.layers.sign_kernels import add_sign_product
 from radii.models.lipschitz.folding import fold
 from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
 from radii.models.zoo.lipschitz_mlp import LipschitzMLP
@@ -128,20 +126,6 @@ def mlp(width: int, batch: int, goal: float, rounds: int) -> harness.Figure:
     return harness.figure(f"AOL MLP 8 x {width} step over plain, batch {batch}", found["aol"], goal)
 
 
-def look_ups(width: int, rounds: int) -> harness.Figure:
-    """W M of the gradient of |W^T W|, M made of signs: by tables, over the matrix product with M given."""
-    weight, gradient, result = torch.randn(width, width), torch.randn(width), torch.zeros(width, width)
-    signs = gram_row_sums(weight)[1]
-    derivative = signs * (gradient[:, None] + gradient[None, :])
-
-    subjects = {
-        "product": lambda: result.addmm_(weight, derivative),
-        "tables": lambda: add_sign_product(result, weight, signs, gradient),
-    }
-    found = harness.ratios(subjects, rounds)
-    return harness.figure(f"AOL gradient by tables of signs over a matrix product, width {width}", found["tables"])
-
-
 def inference(width: int, rounds: int) -> harness.Figure:
     """A folded AOL network over the plain twin, forward only."""
     x = torch.rand(BATCH, *IMAGE)
@@ -162,8 +146,7 @@ def narrow(quick: bool) -> list[harness.Figure]:
     """16 channels, the MLP of width 1024, inference."""
     return [
         *convnets(16, 2 if quick else 7),
-        mlp(1024, 256, 3.0, 15 if quick else 31),
-        look_ups(1024, 15 if quick else 31),
+        mlp(1024, 256, 3.2, 15 if quick else 31),
         inference(16, 5 if quick else 61),
     ]
 
@@ -178,7 +161,7 @@ PARTS: dict[str, harness.Run] = {
     "wide": wide,
     "memory": lambda quick: [] if quick else [*peak_memory(16), *peak_memory(64)],
     "textbook": lambda quick: [] if quick else [over_textbook(64)],
-    "mlp": lambda quick: [] if quick else [mlp(3072, 2048, 2.2, 2), look_ups(3072, 5)],
+    "mlp": lambda quick: [] if quick else [mlp(3072, 2048, 2.2, 2)],
 }
 
 

@@ -19,9 +19,9 @@ from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.layers.aol import AOLConv2d, AOLLinear
 from radii.models.layers.cpl import CPLConv2d, CPLLinear
-from radii.models.layers.head import MarginHead, NormalizedLinear
+from radii.models.layers.head import MarginHead
 from radii.models.layers.liresnet import LinearResidualConv2d
-from radii.models.layers.maxmin import MaxMin, NActivation
+from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.sll import SLLConv2d, SLLLinear
@@ -57,9 +57,7 @@ def image_layer(draw: Random, shape: tuple[int, ...]) -> nn.Module:
         lambda: ZeroChannels(channels + more),
         lambda: FirstChannels(draw.randint(1, channels)),
         lambda: ZeroBorder((height + draw.randint(0, 3), width + draw.randint(0, 3))),
-        lambda: draw.choice(
-            (nn.ReLU(), nn.LeakyReLU(0.1), MaxMin(), NActivation(channels), nn.Dropout2d(), nn.Identity())
-        ),
+        lambda: draw.choice((nn.ReLU(), nn.LeakyReLU(0.1), MaxMin(), nn.Dropout2d(), nn.Identity())),
     ]
     return draw.choice(makers)()
 
@@ -76,7 +74,7 @@ def flat_layer(draw: Random, features: int) -> nn.Module:
         lambda: nn.BatchNorm1d(features),
         lambda: ZeroChannels(features + more),
         lambda: FirstChannels(draw.randint(1, features)),
-        lambda: draw.choice((nn.ReLU(), MaxMin(), NActivation(features), nn.Dropout())),
+        lambda: draw.choice((nn.ReLU(), MaxMin(), nn.Dropout())),
     ]
     return draw.choice(makers)()
 
@@ -108,7 +106,7 @@ def random_network(seed: int) -> tuple[nn.Module, tuple[int, ...]]:
     for _ in range(draw.randint(0, 2)):
         grow(lambda: flat_layer(draw, probe.shape[1]))
     features = probe.shape[1]
-    heads = nn.Linear, NormalizedLinear, MarginHead, AOLLinear, OrthogonalLinear
+    heads = nn.Linear, MarginHead, AOLLinear, OrthogonalLinear
     parts.append(draw.choice(heads)(features, CLASSES))
     model = Classifier(nn.Sequential(*parts), mean=0.4, std=draw.choice((1.0, 0.3)))
     with torch.no_grad():

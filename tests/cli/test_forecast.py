@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from radii.forecasting.links import LINKS
-from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
+from simulated_curves import Truth
 
 
 @pytest.fixture

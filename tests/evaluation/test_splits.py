@@ -15,7 +15,7 @@ from radii.data.dataset import Data, Dataset
 from radii.errors import InputError
 from radii.evaluation.evaluate import evaluate
 from radii.evaluation.examples import contact_sheet, worst_examples
-from radii.evaluation.splits import choose, evaluate_splits
+from radii.evaluation.splits import SplitScores, choose
 from radii.threat import Ball
 
 
@@ -43,7 +43,10 @@ def model() -> nn.Module:
 
 
 def test_gaps_are_train_minus_test(model: nn.Module, data: Data) -> None:
-    found = evaluate_splits(model, data, Ball("linf", 0.02), suite="fast", lipschitz=True)
+    ball = Ball("linf", 0.02)
+    found = SplitScores(
+        *(evaluate(model, *part.tensors(), ball, suite="fast", lipschitz=True) for part in (data.train, data.test))
+    )
     assert found.train.clean.value == 1.0
     assert found.test.clean.value == 0.75
     assert found.gaps["clean"] == 0.25
@@ -51,9 +54,9 @@ def test_gaps_are_train_minus_test(model: nn.Module, data: Data) -> None:
     assert found.gaps["local Lipschitz"] == pytest.approx(0, abs=0.5)
     assert found.train.local_lipschitz == pytest.approx(32, rel=0.1)  # two logits of 16 unit weights
     assert json.loads(json.dumps(found.summary(), allow_nan=False))["gaps"]["clean"] == 0.25
-    without = evaluate_splits(model, data, Ball("linf", 0.02), suite="fast", points=10)
-    assert without.gaps["local Lipschitz"] is None
-    assert len(without.test.points.label) == 10
+    few = evaluate(model, *choose(data.test, 10, seed=0), ball, suite="fast")
+    assert SplitScores(few, few).gaps["local Lipschitz"] is None
+    assert len(few.points.label) == 10
 
 
 def test_points_are_chosen_in_order(data: Data) -> None:

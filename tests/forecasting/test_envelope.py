@@ -10,8 +10,8 @@ from radii.forecasting import posterior as posterior_module
 from radii.forecasting.envelope import Envelope, envelope, quantiles
 from radii.forecasting.links import LINKS, Link
 from radii.forecasting.posterior import Family, Sizes, posterior
-from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
+from simulated_curves import Truth
 
 SIZES = (3125, 6250, 12_500, 25_000, 50_000)
 FAMILY = Family(floor=0.1, highest=1.0, test_points=10_000)

@@ -13,8 +13,8 @@ from radii.errors import InputError
 from radii.forecasting.hold_out import hold_outs
 from radii.forecasting.law import Needed, Observation, ScalingLaw, fit
 from radii.forecasting.links import LINKS
-from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
+from simulated_curves import Truth
 
 TRUTH = Truth(LINKS[0], 0.85)
 SIZES = tuple(50_000 // 2**k for k in range(8, -1, -1))

@@ -13,7 +13,7 @@ from torch import nn
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.layers.aol import AOLConv2d
-from radii.models.layers.maxmin import MaxMin, NActivation
+from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound, weights_digest
@@ -58,7 +58,6 @@ LAYERS = [
     (nn.LeakyReLU(0.1), (2, 3, 3)),
     (nn.LeakyReLU(-2.0), (2, 3, 3)),
     (MaxMin(), (4, 3, 3)),
-    (NActivation(3), (3, 2, 2)),
     (nn.PixelUnshuffle(2), (2, 4, 4)),
     (nn.Flatten(), (2, 4, 4)),
     (ZeroChannels(4), (2, 3, 3)),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from radii.forecasting.links import LINKS
-from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
 from radii.report.drawing import still
 from radii.report.forecast_chart import chart, title
 from radii.studies.scaling_forecast import Forecast, forecast
 from radii.studies.study import ScalingCurve
+from simulated_curves import Truth
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ import pytest
 import radii
 from radii.errors import InputError
 from radii.forecasting.links import LINKS
-from radii.forecasting.simulated_curves import Truth
 from radii.randomness import numpy_stream
 from radii.runs.planning import data_spec
 from radii.runs.store import Store
 from radii.studies.scaling_forecast import Forecast, forecast, read_curves
 from radii.studies.study import ScalingCurve
 from radii.studies.subset_curve import PARTS, subset_curve
+from simulated_curves import Truth
 
 OBSERVED = Truth(LINKS[0], 0.85).observed([50_000 // 2**k for k in range(5, -1, -1)], numpy_stream(0, "files"))
 ROWS = [{"n": each.n, "seed": each.seed, "value": each.value} for each in OBSERVED]

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
-from radii.certificates.certificate import Certificate
-from radii.data.dataset import Data, Dataset, balanced_order
-from radii.evaluation.evaluate import evaluate
+from radii.data.dataset import Dataset, balanced_order
 from radii.evaluation.scores import Scores
-from radii.threat import Ball
-
-Certify = Callable[[nn.Module, Tensor], Certificate | None]
 
 
 @dataclass(frozen=True)
@@ -48,25 +42,3 @@ def choose(dataset: Dataset, points: int | None, seed: int) -> tuple[Tensor, Ten
     if points is None or points >= len(dataset):
         return dataset.tensors()
     return dataset.tensors(np.sort(balanced_order(dataset.y, seed)[:points]))
-
-
-def evaluate_splits(
-    model: nn.Module,
-    data: Data,
-    ball: Ball,
-    *,
-    points: int | None = None,
-    suite: str = "standard",
-    certify: Certify | None = None,
-    seed: int = 0,
-    lipschitz: bool = False,
-) -> SplitScores:
-    """Evaluate on up to ``points`` class-balanced points of each split; ``certify`` makes their certificates."""
-    scores = []
-    for dataset in (data.train, data.test):
-        x, y = choose(dataset, points, seed)
-        certificate = None if certify is None else certify(model, x)
-        scores.append(
-            evaluate(model, x, y, ball, suite=suite, certificate=certificate, seed=seed, lipschitz=lipschitz)
-        )  # fmt: skip
-    return SplitScores(*scores)

@@ -21,7 +21,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from radii import progress
-from radii.allocator import keep_freed
 from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
@@ -167,7 +166,6 @@ def train(
     the last good checkpoint where it is. Under torchrun each process takes its
     share of every batch (:mod:`radii.training.distributed`).
     """
-    keep_freed()
     crew, device = team(), next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
     total = recipe.length(len(batches))

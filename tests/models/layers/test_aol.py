@@ -15,7 +15,6 @@ from radii.errors import InputError
 from radii.models.layers import autocorrelation
 from radii.models.layers.aol import AOLConv2d, AOLLinear, rescaled
 from radii.models.layers.autocorrelation import row_sums
-from radii.models.layers.sign_kernels import add_sign_product
 
 
 def textbook_sums(kernel: Tensor) -> Tensor:
@@ -117,40 +116,6 @@ def test_a_wide_matrix_is_scaled_on_its_output_side_too() -> None:
     exact = layer.weight.detach().double().T[:, :, None, None].requires_grad_()
     (expected,) = torch.autograd.grad((textbook_rescaled(exact) * direction.double().T[:, :, None, None]).sum(), exact)
     assert float((found.T - expected.flatten(1)).norm() / expected.norm()) < 1e-5
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    out=st.integers(1, 50),
-    width=st.integers(1, 60),
-    zero=st.booleans(),
-    threads=st.sampled_from([1, 2, 3]),
-    seed=st.integers(0, 1000),
-)
-def test_products_with_signs_by_tables_are_products(out: int, width: int, zero: bool, threads: int, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    weight, gradient = torch.randn(out, width, generator=generator), torch.randn(width, generator=generator)
-    signs = torch.randn(width, width, generator=generator).triu().sign()
-    if zero and width >= 8:
-        signs[1, width - 1] = 0
-    signs = (signs + signs.triu(1).T).to(torch.int8)
-    start = torch.randn(out, width, generator=generator)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        found = start.clone()
-        assert add_sign_product(found, weight, signs, gradient)
-    finally:
-        torch.set_num_threads(before)
-    exact = gradient.double()
-    expected = start + weight.double() @ (signs * (exact[:, None] + exact[None, :]))
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5 * max(1, width) ** 0.5)
-
-
-def test_a_matrix_of_zeros_is_left_to_the_product() -> None:
-    result = torch.ones(7, 9)
-    assert not add_sign_product(result, torch.randn(7, 9), torch.zeros(9, 9, dtype=torch.int8), torch.randn(9))
-    assert result.eq(1).all()
 
 
 def test_both_algorithms_agree(monkeypatch: pytest.MonkeyPatch) -> None:

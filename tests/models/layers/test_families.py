@@ -17,7 +17,7 @@ from radii.errors import InputError
 from radii.models.layers.aol import AOLConv2d, AOLLinear
 from radii.models.layers.cpl import CPLConv2d, CPLLinear
 from radii.models.layers.families import FAMILIES
-from radii.models.layers.head import MarginHead, NormalizedLinear
+from radii.models.layers.head import MarginHead
 from radii.models.layers.liresnet import LinearResidualConv2d
 from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
@@ -386,14 +386,6 @@ def test_the_bottom_logit_wins_exactly_where_nothing_is_certified() -> None:
     assert extended.shape == (300, 5)
     torch.testing.assert_close(extended[:, :4], head(x))
     assert bool(((extended.argmax(1) == 4) == (found.radius < radius)).all())
-
-
-def test_last_layer_normalization() -> None:
-    head = NormalizedLinear(6, 4).double()
-    torch.testing.assert_close(head.effective_weight().norm(dim=1), torch.ones(4).double())
-    x = torch.rand(20, 6).double()
-    wide = certify(nn.Sequential(head), x, form="sqrt2").radius
-    assert bool((certify(nn.Sequential(head), x).radius >= wide).all())
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "plain"])

@@ -1,4 +1,4 @@
-"""MaxMin and the N-activation: values, gradients and their Lipschitz constant."""
+"""MaxMin: values and gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from radii.errors import InputError
-from radii.models.layers.maxmin import MaxMin, NActivation
+from radii.models.layers.maxmin import MaxMin
 
 
 @pytest.mark.parametrize("shape", [(3, 6), (2, 4, 5, 3), (2, 2, 7)])
@@ -31,18 +31,3 @@ def test_maxmin_passes_the_whole_gradient_at_ties() -> None:
 def test_maxmin_refuses_odd_channels() -> None:
     with pytest.raises(InputError, match="even number of channels, got 3"):
         MaxMin()(torch.zeros(1, 3))
-
-
-def test_n_activation_is_an_n() -> None:
-    layer = NActivation(1, spread=1.0)
-    x = torch.tensor([[-3.0], [-1.0], [0.0], [1.0], [3.0]])
-    assert layer(x).flatten().tolist() == [-1.0, 1.0, 0.0, -1.0, 1.0]
-
-
-def test_n_activation_is_one_lipschitz_for_any_kinks() -> None:
-    layer = NActivation(5).double()
-    torch.nn.init.normal_(layer.kinks)
-    a, b = torch.randn(2, 1000, 5, dtype=torch.float64)
-    assert bool(((layer(a) - layer(b)).abs() <= (a - b).abs() * (1 + 1e-12)).all())
-    with pytest.raises(InputError, match="made for 5 channels, got 4"):
-        layer(torch.zeros(1, 4))

@@ -1,4 +1,4 @@
-"""The residual step: its hand-written backwards, and products of taps, against what autograd makes of the formula."""
+"""The residual step: its hand-written backward against what autograd makes of the formula."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from radii.models.layers import residual, taps
 from radii.models.layers.residual import residual_step
 
 
@@ -43,19 +42,3 @@ def test_step_and_gradients(images, size, kernel, hidden, bias) -> None:
         torch.autograd.grad(found, leaves, outward), torch.autograd.grad(wanted, leaves, outward), strict=True
     ):
         torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
-
-
-def test_small_images_take_the_taps(monkeypatch) -> None:
-    assert taps.worthwhile(torch.zeros(32, 3, 4, 4))
-    assert not taps.worthwhile(torch.zeros(31, 3, 4, 4))
-    assert not taps.worthwhile(torch.zeros(32, 3, 5, 4))
-    monkeypatch.setattr(residual._ResidualTaps, "apply", lambda *_: "taps")
-    weight = torch.zeros(3, 3, 3, 3, requires_grad=True)
-    assert residual_step(torch.zeros(32, 3, 2, 2), weight, None) == "taps"
-    assert torch.is_tensor(residual_step(torch.zeros(32, 3, 8, 8), weight, None))
-
-
-def test_pixels_outside_are_not_multiplied() -> None:
-    """On 2 x 2 images 16 of the 36 pairs of pixel and tap are inside, on 4 x 4 100 of 144."""
-    for size, pairs in ((2, 16), (4, 100)):
-        assert sum(outputs[1].stop - outputs[1].start for _, outputs, _ in taps._meetings(size, size, 3, 3)) == pairs

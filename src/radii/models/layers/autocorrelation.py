@@ -89,22 +89,7 @@ def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
     """result += W M [out, in], the gradient of sum_i gradient_i t_i, with M_ij = sign_ij (g_i + g_j)."""
-    if weight.dtype == torch.float32 and _in_plain_memory(weight) and _tables_pay(len(signs)):
-        from radii.models.layers.sign_kernels import add_sign_product
-
-        if add_sign_product(result, weight, signs, gradient):
-            return result
     return result.addmm_(weight, _mirrored(signs, gradient))
-
-
-def _tables_pay(width: int) -> bool:
-    """Whether tables are faster than the product: measured with one thread and two.
-
-    After a product torch's threads spin for milliseconds and hold up ours,
-    which must be at work for much longer than that.
-    """
-    threads = torch.get_num_threads()
-    return width >= 512 if threads == 1 else width**3 / threads >= 1536**3 / 2
 
 
 def _in_plain_memory(weight: Tensor) -> bool:

@@ -1,6 +1,6 @@
-"""Activations that keep gradients' norms: MaxMin, and the N-activation.
+"""MaxMin, the activation that keeps gradients' norms.
 
-MaxMin sorts neighboring channels (Anil et al. 2019); its Jacobian is a
+It sorts neighboring channels (Anil et al. 2019); its Jacobian is a
 permutation, so it is 1-Lipschitz and loses no gradient. It is a fifth of a
 plain step when written with reshape, stack and indices; here the forward
 writes both results in place and the backward is two selections by one saved bit.
@@ -54,26 +54,3 @@ class MaxMin(nn.Module):
             pairs = x.unflatten(1, (-1, 2))
             return torch.stack((pairs.amax(2), pairs.amin(2)), 2).flatten(1, 2)
         return _MaxMin.apply(x)
-
-
-class NActivation(nn.Module):
-    """The N-activation of Prach & Lampert 2024: slopes 1, -1, 1 with learned kinks, per channel.
-
-    x - 2 clamp(x, low, high) + low + high has slope 1 outside [low, high] and -1
-    inside: 1-Lipschitz for any kinks, and able to represent functions of one
-    variable that MaxMin networks cannot.
-    ``spread`` places the first kinks at -spread and +spread.
-    """
-
-    def __init__(self, channels: int, spread: float = 1.0) -> None:
-        super().__init__()
-        self.kinks = nn.Parameter(torch.tensor([[-float(spread)], [float(spread)]]).repeat(1, channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[n, channels, …] -> the same shape."""
-        if x.shape[1] != self.kinks.shape[1]:
-            raise InputError(f"NActivation was made for {self.kinks.shape[1]} channels, got {x.shape[1]} instead.")
-        first, second = (kink.view(-1, *[1] * (x.dim() - 2)) for kink in self.kinks)
-        low, high = torch.minimum(first, second), torch.maximum(first, second)
-        inside = torch.minimum(torch.maximum(x, low), high)
-        return x - 2 * inside + low + high

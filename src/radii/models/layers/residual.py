@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers import taps
 from radii.models.layers.twice import differentiable_gradients
 
 
@@ -25,7 +24,7 @@ def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     traced = torch.compiler.is_exporting() or torch.compiler.is_compiling()
     if traced or not torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type):
         return _plain_step(x, weight, bias)
-    return (_ResidualTaps if taps.worthwhile(x) else _ResidualConvolution).apply(x, weight, bias)
+    return _ResidualConvolution.apply(x, weight, bias)
 
 
 def _half(weight: Tensor) -> tuple[int, int]:
@@ -73,37 +72,6 @@ class _ResidualConvolution(torch.autograd.Function):
             along_weight.add_(_weight_gradient(x, weight, inner)).neg_()
         if ctx.needs_input_grad[2]:
             along_bias = inner.sum((0, 2, 3)).neg_()
-        return along_x, along_weight, along_bias
-
-
-class _ResidualTaps(torch.autograd.Function):
-    """The same on small images, by products of taps."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        pixels, kernel = taps.pixels_first(x), taps.pixels_first(weight)
-        hidden = pixels.new_zeros(*pixels.shape[:3], len(weight))
-        if bias is not None:
-            hidden += bias
-        taps.convolved(pixels, kernel, hidden).relu_()
-        ctx.save_for_backward(x, weight, bias, hidden)
-        return taps.pixels_first(taps.minus_transposed(hidden, kernel, pixels.clone()))
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, hidden = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return differentiable_gradients(_plain_step, (x, weight, bias), gradient)
-        pixels, kernel = taps.pixels_first(x), taps.pixels_first(weight)
-        gradient = taps.pixels_first(gradient)
-        inner = _where_active(taps.convolved(gradient, kernel, torch.zeros_like(hidden)), hidden)
-        along_x = taps.pixels_first(taps.minus_transposed(inner, kernel, gradient.clone()))
-        along_weight = along_bias = None
-        if ctx.needs_input_grad[1]:
-            along_kernel = taps.minus_weight_gradient(gradient, hidden, torch.zeros_like(kernel))
-            along_weight = taps.pixels_first(taps.minus_weight_gradient(pixels, inner, along_kernel))
-        if ctx.needs_input_grad[2]:
-            along_bias = inner.sum((0, 1, 2)).neg_()
         return along_x, along_weight, along_bias
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.layers.affine import ChannelAffine, Normalization
-from radii.models.layers.maxmin import MaxMin, NActivation
+from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.residual import Residual
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.soc import SkewExponential
@@ -259,11 +259,6 @@ def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
     return Known(max(1.0, abs(layer.negative_slope)), "exact", max(1.0, abs(layer.negative_slope)), 0.0, 1)
 
 
-def _n_activation(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
-    assert isinstance(layer, NActivation)
-    return Known(1.0, "exact", 3.0, 2 * _spread(layer.kinks.flatten(), (2, *shape)), 4)
-
-
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
     nn.Conv2d: _convolution,
@@ -276,7 +271,6 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.AdaptiveAvgPool2d: _global_average,
     nn.AdaptiveMaxPool2d: _global_max,
     nn.LeakyReLU: _leaky,
-    NActivation: _n_activation,
     **dict.fromkeys(
         (MaxMin, nn.ReLU, nn.Flatten, nn.PixelUnshuffle, nn.PixelShuffle, ZeroChannels, ZeroBorder, FirstChannels),
         _isometry,
