@@ -15,6 +15,7 @@ MODELS = Registry(
         "clipping-convnet": "radii.models.zoo.threshold:ClippingConvNet",
         "wide-resnet": "radii.models.zoo.wide_resnet:WideResNet",
         "lipschitz-convnet": "radii.models.zoo.lipschitz_convnet:LipschitzConvNet",
+        "isometric": "radii.models.zoo.isometric:Isometric",
         "lipschitz-mlp": "radii.models.zoo.lipschitz_mlp:LipschitzMLP",
     },
     positional=("input_shape", "classes"),

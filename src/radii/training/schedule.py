@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Optimizer(Spec):
-    """SGD with Nesterov momentum, or Adam, under one of three schedules.
+    """SGD with Nesterov momentum, Adam, or orthogonalized momentum, under one of four schedules.
 
     ``one-cycle``: the rate rises to ``lr`` by a cosine, then falls to almost
     nothing by another. ``lr`` is reached after ``warmup`` of the steps, starting
@@ -24,10 +24,20 @@ class Optimizer(Spec):
     back when ``cycle_momentum`` (what torch's OneCycleLR does by default, and so
     what Prach & Lampert 2025 trained with, although the text says 0.9).
     ``steps``: ``lr``, divided by 10 at each of ``drops`` (shares of the
-    training). ``constant``: ``lr`` throughout.
+    training). ``linear``: up to ``lr`` within ``warmup`` of the steps, then down to
+    zero. ``constant``: ``lr`` throughout.
+
+    ``kind="manifold"`` is :class:`radii.training.optimizers.Manifold`: ``lr`` moves
+    orthogonal matrices, Adam moves the rest at ``others_lr``, and both follow the schedule.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"kind": "sgd", "schedule": "one-cycle", "drops": (), "nesterov": True}
+    neutral: ClassVar[dict[str, Any]] = {
+        "kind": "sgd",
+        "schedule": "one-cycle",
+        "drops": (),
+        "nesterov": True,
+        "others_lr": 2e-3,
+    }
 
     lr: float = Field(0.1, gt=0)
     warmup: float = Field(0.3, ge=0, le=1)
@@ -35,10 +45,11 @@ class Optimizer(Spec):
     cycle_momentum: bool = False
     weight_decay: float = Field(0.0, ge=0)
     clip_gradient: float = Field(0.0, ge=0, description="largest gradient norm; 0 for no limit")
-    kind: Literal["sgd", "adam"] = "sgd"
-    schedule: Literal["one-cycle", "steps", "constant"] = "one-cycle"
+    kind: Literal["sgd", "adam", "manifold"] = "sgd"
+    schedule: Literal["one-cycle", "steps", "linear", "constant"] = "one-cycle"
     drops: tuple[float, ...] = ()
     nesterov: bool = True
+    others_lr: float = Field(2e-3, gt=0, description="Adam's rate beside orthogonal matrices")
 
     @field_validator("drops")
     @classmethod
@@ -55,10 +66,17 @@ class Optimizer(Spec):
             raise ValueError("cycle_momentum belongs to SGD under the one-cycle schedule")
         if self.drops and self.schedule != "steps":
             raise ValueError("drops belong to the schedule steps; write optimizer.schedule=steps")
+        if self.kind == "manifold" and self.weight_decay:
+            raise ValueError("weight_decay would pull orthogonal matrices off their manifold; leave it out")
+        if self.kind != "manifold" and self.others_lr != 2e-3:
+            raise ValueError("others_lr belongs to optimizer.kind=manifold")
         return self
 
     def at(self, step: int, total: int) -> tuple[float, float]:
         """Learning rate and momentum of ``step`` (0-based) of ``total``."""
+        if self.schedule == "linear":
+            part, turn = (step + 1) / total, max(self.warmup, 1 / total)
+            return self.lr * (part / turn if part <= turn else (1 - step / total) / (1 - turn)), self.momentum
         if self.schedule != "one-cycle":
             passed = sum(step >= round(drop * total) for drop in self.drops)
             return self.lr * 0.1**passed, self.momentum
@@ -78,13 +96,17 @@ class Optimizer(Spec):
 
         if self.kind == "adam":
             return torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
+        if self.kind == "manifold":
+            from radii.training.optimizers import Manifold
+
+            return Manifold(parameters, self.lr, momentum=self.momentum, others_lr=self.others_lr)
         return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
 
     def set(self, optimizer: torch.optim.Optimizer, step: int, total: int) -> float:
         """Prepare ``optimizer`` for ``step`` of ``total``; returns the learning rate."""
         rate, momentum = self.at(step, total)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate if group.get("orthogonal", True) else rate * self.others_lr / self.lr
             if self.kind == "sgd":
                 group["momentum"] = momentum
                 group["nesterov"] = self.nesterov and momentum > 0  # Nesterov without momentum is plain SGD

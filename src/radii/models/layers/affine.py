@@ -43,6 +43,20 @@ class ChannelAffine(nn.Module):
         return (x * self.scale.view(shape) + self.shift.view(shape)).to(x.dtype)
 
 
+class Translation(nn.Module):
+    """x + offset, with one offset for every number of an input [n, …]. Lipschitz constant 1, exactly."""
+
+    offset: Tensor
+
+    def __init__(self, offset: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("offset", offset.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, …] -> the same shape."""
+        return x + self.offset
+
+
 def folded_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> ChannelAffine:
     """What a batch norm does in eval mode, in float64: mean / std may be large, and shift is their difference."""
     if norm.running_mean is None or norm.running_var is None:

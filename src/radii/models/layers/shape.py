@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -62,3 +63,54 @@ class ZeroBorder(nn.Module):
     def extra_repr(self) -> str:
         """What nn.Module prints."""
         return str(self.size)
+
+
+class TokenShift(nn.Module):
+    """Of the last 4 x ``channels`` channels a quarter each moves down, up, right and left by one pixel; the rest stay.
+
+    What leaves the image is dropped and zeros come in, so it is 1-Lipschitz
+    (a compression of a permutation). Shapes: [n, c, h, w] with c >= 4 ``channels``, unchanged.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Four slices move, without writing into ``x``."""
+        step = self.channels
+        if x.dim() != 4 or x.shape[1] < 4 * step:
+            raise InputError(
+                f"TokenShift({step}) needs images with {4 * step} channels, got inputs of shape {tuple(x.shape[1:])}."
+            )
+        rest, down, up, right, left = x.split([x.shape[1] - 4 * step, step, step, step, step], 1)
+        moved = (
+            F.pad(down[:, :, :-1], (0, 0, 1, 0)),
+            F.pad(up[:, :, 1:], (0, 0, 0, 1)),
+            F.pad(right[:, :, :, :-1], (1, 0)),
+            F.pad(left[:, :, :, 1:], (0, 1)),
+        )
+        return torch.cat((rest, *moved), 1)
+
+    def extra_repr(self) -> str:
+        """What nn.Module prints."""
+        return str(self.channels)
+
+
+def shift_tokens_(x: Tensor, channels: int, *, back: bool = False) -> None:
+    """:class:`TokenShift` in place; ``back`` applies its transpose, which moves everything the other way."""
+    moving = x[:, x.shape[1] - 4 * channels :].split(channels, 1)
+    for part, (axis, forward) in zip(moving, ((2, True), (2, False), (3, True), (3, False)), strict=True):
+        length = part.shape[axis]
+        old = part.clone()
+        to, source, border = (1, 0, 0) if forward != back else (0, 1, length - 1)
+        part.narrow(axis, to, length - 1).copy_(old.narrow(axis, source, length - 1))
+        part.select(axis, border).zero_()
+
+
+class FlattenTokens(nn.Module):
+    """[n, c, h, w] -> [n, h w c], token by token: a permutation that is free where channels are last in memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features [n, c] stay as they are."""
+        return x.movedim(1, -1).flatten(1)

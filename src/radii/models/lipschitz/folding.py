@@ -54,9 +54,10 @@ def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
         probe = given
         for name, module in _steps(model, ""):
             shape = tuple(probe.shape[1:])
-            plain = _plain(name, module, shape)
-            probe = _applied(name, plain, probe)
-            _append(parts, name, plain, shape)
+            for inner, plain in _steps(_plain(name, module, shape), name):
+                shape = tuple(probe.shape[1:])
+                probe = _applied(inner, plain, probe)
+                _append(parts, inner, plain, shape)
         if not parts:
             raise InputError("The model has no layers.")
         network = nn.Sequential(_named(parts)).eval()

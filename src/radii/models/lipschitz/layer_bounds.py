@@ -11,13 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.affine import ChannelAffine, Normalization
-from radii.models.layers.maxmin import MaxMin
+from radii.models.layers.affine import ChannelAffine, Normalization, Translation
+from radii.models.layers.maxmin import HalfAbs, MaxMin
 from radii.models.layers.residual import Residual
-from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
+from radii.models.layers.shape import FirstChannels, FlattenTokens, TokenShift, ZeroBorder, ZeroChannels
 from radii.models.layers.soc import SkewExponential
 from radii.models.lipschitz.operators import UNIT32, Operator, convolution_operators, matrix_operator
-from radii.models.lipschitz.spectral import estimated_norm, fallback_norm, grid_norm, proof_cost, proved_norm
+from radii.models.lipschitz.spectral import (
+    estimated_norm,
+    fallback_norm,
+    grid_norm,
+    near_isometry_norm,
+    proof_cost,
+    proved_norm,
+)
 
 MOST_PROOF_COST = 4e12  # operations per layer; two to three minutes of one core
 Shape = tuple[int, ...]
@@ -76,8 +83,8 @@ def norm_bound(operators: list[Operator], prove: bool) -> tuple[float, str]:
     """The largest norm among ``operators`` (groups): proved where affordable, else by the fallback."""
     values, methods = [], set()
     for operator in operators:
-        proved = None
-        if prove and proof_cost(operator) <= MOST_PROOF_COST:
+        proved = near_isometry_norm(operator) if prove else None
+        if prove and proved is None and proof_cost(operator) <= MOST_PROOF_COST:
             proved = proved_norm(operator, estimated_norm(operator))
         methods.add("fallback" if proved is None else "proved")
         values.append(fallback_norm(operator) if proved is None else proved)
@@ -98,6 +105,11 @@ def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
     assert isinstance(layer, ChannelAffine)
     largest = float(layer.scale.double().abs().max())
     return Known(largest, "exact", largest, _spread(layer.shift, shape), 5)
+
+
+def _translation(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+    assert isinstance(layer, Translation)
+    return Known(1.0, "exact", 1.0, float(layer.offset.double().norm()) * (1 + 1e-12), 1)
 
 
 def _spread(values: Tensor, shape: Shape) -> float:
@@ -266,13 +278,17 @@ RULES: dict[type[nn.Module], Rule] = {
     SkewExponential: _skew_exponential,
     Normalization: _normalization,
     ChannelAffine: _affine,
+    Translation: _translation,
     nn.MaxPool2d: _max_pool,
     nn.AvgPool2d: _average_pool,
     nn.AdaptiveAvgPool2d: _global_average,
     nn.AdaptiveMaxPool2d: _global_max,
     nn.LeakyReLU: _leaky,
     **dict.fromkeys(
-        (MaxMin, nn.ReLU, nn.Flatten, nn.PixelUnshuffle, nn.PixelShuffle, ZeroChannels, ZeroBorder, FirstChannels),
+        (
+            *(MaxMin, HalfAbs, nn.ReLU, nn.Flatten, nn.PixelUnshuffle, nn.PixelShuffle),
+            *(ZeroChannels, ZeroBorder, FirstChannels, FlattenTokens, TokenShift),
+        ),
         _isometry,
     ),
 }

@@ -59,6 +59,31 @@ def _gram_action(operator: Operator) -> Callable[[Tensor], Tensor]:
     return action
 
 
+# --- the proof for matrices that are orthogonal up to rounding --------------------------------------
+
+
+def near_isometry_norm(operator: Operator, most: float = 1e-3) -> float | None:
+    """sqrt(1 + |W^T W - I|_F), which bounds the norm of a matrix W; None for others than matrices.
+
+    |W|^2 = |W^T W| <= 1 + |W^T W - I|, and the Frobenius norm bounds the spectral
+    one. Computed in float64; each entry of the product is off by at most
+    rounding(n) times the norms of its two columns, all of them together by
+    rounding(n) |W|_F^2. None where the defect is above ``most``: then a
+    factorization tells more.
+    """
+    weight = operator.kernel.flatten(1)
+    if operator.size != (1, 1) or weight.shape[1] != operator.kernel.shape[1]:
+        return None
+    thin = weight if weight.shape[0] >= weight.shape[1] else weight.T
+    gram = thin.T @ thin
+    gram.diagonal().sub_(1.0)
+    defect = float(gram.norm()) * (1 + rounding(gram.numel() + 2))
+    if not defect <= most:
+        return None
+    slack = rounding(len(thin) + 2) * (float(weight.square().sum()) * (1 + 1e-9) + gram.shape[0])
+    return nextafter(sqrt(1 + defect + slack) * (1 + 4 * UNIT), inf)
+
+
 # --- the proof: banded Cholesky -------------------------------------------------------------------
 
 

@@ -1,0 +1,61 @@
+"""Matrices that stay orthogonal: the parameters that :class:`radii.training.optimizers.Manifold` moves."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class OrthogonalParameter(nn.Parameter):
+    """A matrix [rows, columns] with orthonormal columns, or orthonormal rows where it has fewer of them.
+
+    A mark for optimizers: whoever changes it must keep W^T W = I (or W W^T = I).
+    Nothing here enforces that, and no certificate relies on it: bounds are
+    proved from the numbers that the matrix holds.
+    """
+
+
+def orthogonal_parameter(rows: int, columns: int) -> OrthogonalParameter:
+    """A random matrix of the manifold, uniformly distributed, from torch's global random stream."""
+    return OrthogonalParameter(nn.init.orthogonal_(torch.empty(rows, columns)))
+
+
+def thin_gram(matrix: Tensor) -> Tensor:
+    """W^T W, or W W^T where the matrix has fewer rows than columns: the smaller of the two."""
+    return matrix.mT @ matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix @ matrix.mT
+
+
+@torch.no_grad()
+def orthogonality_defect(matrix: Tensor) -> float:
+    """The Frobenius norm of W^T W - I (or W W^T - I), computed in float64."""
+    gram = thin_gram(matrix.detach().double())
+    gram.diagonal().sub_(1.0)
+    return float(gram.norm())
+
+
+def tangent(matrix: Tensor, direction: Tensor) -> Tensor:
+    """The part of ``direction`` along the manifold at W: U - W sym(W^T U), or its mirror image for wide matrices."""
+    if matrix.shape[-2] < matrix.shape[-1]:
+        return tangent(matrix.mT, direction.mT).mT
+    inner = matrix.mT @ direction
+    return direction - matrix @ ((inner + inner.mT) / 2)
+
+
+def retracted(matrix: Tensor) -> Tensor:
+    """One Newton-Schulz step back to the manifold, 1.5 W - 0.5 W W^T W: a defect e becomes about 3 e^2 / 4."""
+    gram = thin_gram(matrix)
+    return 1.5 * matrix - 0.5 * (matrix @ gram if matrix.shape[-2] >= matrix.shape[-1] else gram @ matrix)
+
+
+def polar_factor(matrix: Tensor, steps: int = 5) -> Tensor:
+    """About U V^T of the singular value decomposition U S V^T: every direction gets about length 1.
+
+    ``steps`` of the quintic Newton-Schulz iteration of Muon (Jordan et al.
+    2024), which ends with singular values between 0.7 and 1.2.
+    """
+    tall = matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix.mT
+    tall = tall / (tall.norm() + 1e-12)
+    for _ in range(steps):
+        gram = tall.mT @ tall
+        tall = 3.4445 * tall + tall @ (2.0315 * gram @ gram - 4.7750 * gram)
+    return tall if matrix.shape[-2] >= matrix.shape[-1] else tall.mT

@@ -1,0 +1,139 @@
+"""The isometric network: shapes, proofs, certificates that attacks cannot break, bundles and exports."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from radii.attacks.pgd import PGD
+from radii.certificates.lipschitz import certify
+from radii.errors import InputError
+from radii.models.io.bundle import Architecture, initialised, load_bundle, save_bundle
+from radii.models.io.export import export
+from radii.models.lipschitz.network_bound import lipschitz_bound
+from radii.models.lipschitz.operators import matrix_operator
+from radii.models.lipschitz.spectral import near_isometry_norm
+from radii.models.zoo.isometric import Isometric
+from radii.threat import Ball
+
+SHAPES = [
+    ((3, 32, 32), {}, (8, 8)),
+    ((1, 28, 28), {"tokens": 2}, (2, 2)),
+    ((1, 28, 28), {"tokens": 8}, (7, 7)),
+    ((3, 20, 33), {"tokens": 8}, (4, 7)),
+    ((1, 8, 8), {"tokens": 1}, (1, 1)),
+    ((3, 16, 16), {"tokens": 8, "stages": 2, "shift": 4}, (4, 4)),
+]
+
+
+@pytest.mark.parametrize(("shape", "arguments", "grid"), SHAPES)
+def test_any_image_becomes_tokens(shape: tuple[int, ...], arguments: dict[str, int], grid: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    model = Isometric(shape, 7, width=16, **arguments)
+    features = nn.Sequential(*list(model)[:-2])(torch.rand(2, *shape))
+    assert tuple(features.shape[2:]) == grid
+    bound = lipschitz_bound(model, shape)
+    assert bound.is_proved
+    assert 1 - 1e-6 < bound.features < 1 + 1e-5
+    assert float(bound.pairs.max()) <= 2 + 1e-5
+
+
+def test_features_are_one_token() -> None:
+    torch.manual_seed(0)
+    model = Isometric((13,), 4, width=20, depth=3)
+    assert model(torch.rand(5, 13)).shape == (5, 4)
+    assert lipschitz_bound(model, (13,)).features < 1 + 1e-5
+
+
+def test_a_wide_network_without_dropped_tokens_keeps_every_distance_of_its_linear_part() -> None:
+    """Without shifts and with large biases the layers are an isometry: distances of features are those of pixels."""
+    torch.manual_seed(1)
+    model = Isometric((1, 8, 8), 3, width=32, depth=3, tokens=2, shift=0).double()
+    for part in model:
+        if hasattr(part, "position"):
+            nn.init.constant_(part.bias, 50.0)
+    features = nn.Sequential(*list(model)[:-1])
+    x, y = torch.rand(2, 4, 1, 8, 8, dtype=torch.float64)
+    assert torch.allclose((features(x) - features(y)).norm(dim=1), (x - y).flatten(1).norm(dim=1), rtol=1e-5)
+
+
+def test_a_matrix_that_is_not_orthogonal_is_bounded_by_what_it_is() -> None:
+    model = Isometric((6,), 3, width=8, depth=1)
+    with torch.no_grad():
+        model[0].weight.mul_(3)
+    assert lipschitz_bound(model, (6,)).features == pytest.approx(3, rel=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40), (30, 30)])
+def test_the_defect_bounds_the_norm(shape: tuple[int, int]) -> None:
+    torch.manual_seed(2)
+    for noise in (0.0, 1e-7, 1e-5):
+        weight = nn.init.orthogonal_(torch.empty(shape)) + noise * torch.randn(shape)
+        bound = near_isometry_norm(matrix_operator(weight))
+        assert bound is not None
+        assert float(torch.linalg.matrix_norm(weight.double(), 2)) <= bound <= 1 + 1e-6 + 200 * noise
+    assert near_isometry_norm(matrix_operator(torch.randn(shape))) is None
+    assert near_isometry_norm(matrix_operator(torch.full(shape, torch.nan))) is None
+
+
+def test_no_attack_breaks_the_certificate() -> None:
+    torch.manual_seed(3)
+    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4)
+    x = torch.rand(60, 1, 8, 8)
+    certificate = certify(model, x)
+    assert float(certificate.radius.median()) > 1e-4
+    broken = {0.999: 0, 30.0: 0}
+    for share in broken:
+        for row in range(0, 60, 6):
+            ball = Ball("l2", share * float(certificate.radius[row]), None)
+            point, label = x[row : row + 1], certificate.prediction[row : row + 1]
+            broken[share] += int(PGD(20, 0.2)(model, point, label, ball, torch.Generator().manual_seed(0)).broken)
+    assert broken[0.999] == 0
+    assert broken[30.0] > 0  # the attack can break something
+
+
+def test_bundle_and_export(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    card = Architecture(
+        name="isometric",
+        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2},
+        input_shape=(3, 10, 10),
+        classes=tuple("abc"),
+        mean=(0.4, 0.5, 0.6),
+    )
+    model = initialised(card, 0)
+    save_bundle(tmp_path, model, card)
+    again, _ = load_bundle(tmp_path)
+    x = torch.rand(5, 3, 10, 10)
+    assert torch.equal(again(x), model.eval()(x))
+    told = export(again, tmp_path / "net.onnx", (3, 10, 10))
+    assert told["certificate"]["features"] < 1 + 1e-5
+    session = runtime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    logits = session.run(None, {"pixels": x.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(logits), model(x).detach(), rtol=1e-4, atol=1e-5)
+    stored = json.loads(onnx.load(tmp_path / "net.onnx").metadata_props[0].value)
+    assert stored["certificate"]["digest"] == lipschitz_bound(again, (3, 10, 10)).digest
+
+
+def test_sizes_and_refusals() -> None:
+    model = Isometric((3, 32, 32), 10)
+    matrices = 48 * 128 + 3 * 128 * 128 + 4 * 128 + 64 * 128
+    assert sum(value.numel() for value in model.parameters()) == matrices + 10 * (prod((8, 8, 128)) + 1)
+    for wrong, message in (
+        ({"tokens": 40}, "tokens must be at most 32"),
+        ({"tokens": 9, "stages": 2}, "a multiple of 2"),
+        ({"shift": 3}, "shift 0 or at least 4"),
+        ({"width": 15}, "even number of channels"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Isometric((3, 32, 32), 10, **wrong)
+    with pytest.raises(InputError, match="no second stage"):
+        Isometric((7,), 2, stages=2)
+    with pytest.raises(InputError, match=r"images \[c, h, w\] or features"):
+        Isometric((7, 7), 2)
