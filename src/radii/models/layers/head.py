@@ -5,6 +5,29 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from radii.models.layers.effective import EffectiveWeight
+
+
+class NormalizedLinear(EffectiveWeight, nn.Linear):
+    """Every row divided by its norm (last-layer normalization, Singla et al. 2022).
+
+    Each logit is 1-Lipschitz; the layer as a whole need not be, and the margin
+    of classes i and j is |w_i - w_j|-Lipschitz, which pairwise certificates use.
+    """
+
+    def compute_effective_weight(self) -> Tensor:
+        """w_i / |w_i|."""
+        return F.normalize(self.weight, dim=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in] -> [n, out]."""
+        return F.linear(x, self.effective_weight(), self.bias)
+
+    def folded(self) -> nn.Linear:
+        """The plain linear layer with the same outputs."""
+        plain = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, self.bias is not None)
+        return self.filled(plain, self.bias)
+
 
 class MarginHead(nn.Linear):
     """A linear head that can add the logit of "not robust at this radius" (Leino et al. 2021, GloRo).
