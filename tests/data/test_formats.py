@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -168,7 +172,8 @@ def test_opaque_alpha_and_palettes_are_plain_color(pictures: Pictures) -> None:
 def test_many_images_are_decoded_in_processes(
     parquet_folder: tuple[Path, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pictures: Pictures
 ) -> None:
-    monkeypatch.setattr(decoding, "FEW", 5)
+    monkeypatch.setattr(decoding, "IMAGES_PER_PROCESS", 5)
+    monkeypatch.setattr(decoding, "CHUNK", 4)
     monkeypatch.setattr(decoding, "_cores", lambda: 3)
     folder, pixels = parquet_folder
     assert (sources.load(str(folder)).train.x == pixels.transpose(0, 3, 1, 2)).all()
@@ -176,6 +181,91 @@ def test_many_images_are_decoded_in_processes(
     images[22] = images[22][:-30]
     with pytest.raises(InputError, match=r"image at row 22 of .*broken.parquet cannot be decoded"):
         sources.load(str(write_parquet(tmp_path / "broken.parquet", images, [0, 1] * 15)))
+
+
+SCRIPT = """
+import os, sys
+from radii.data import sources
+from radii.data.formats import decoding
+decoding.IMAGES_PER_PROCESS, decoding.CHUNK, decoding._cores = 2, 2, lambda: 2
+print(len(sources.load(sys.argv[1]).train), flush=True)
+"""
+
+
+def test_a_script_without_a_main_guard_is_not_run_again_in_the_workers(
+    parquet_folder: tuple[Path, np.ndarray], tmp_path: Path
+) -> None:
+    folder, pixels = parquet_folder
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), str(folder)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.stdout.split() == [str(len(pixels))], run.stderr
+
+
+DEADLY = """
+import os, signal
+
+class Deadly:
+    def __init__(self, at_start, picture):
+        self.at_start, self.picture = at_start, picture
+
+    def __len__(self):
+        return 8
+
+    def images(self, start, stop):
+        if start >= 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from (("row", self.picture) for _ in range(start, stop))
+
+    def __setstate__(self, state):
+        if state["at_start"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.__dict__ = state
+"""
+
+
+@pytest.mark.parametrize("at_start", [True, False])
+@pytest.mark.timeout(90)
+def test_a_dead_worker_is_one_sentence_and_never_a_hang(
+    at_start: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that are killed when they start, or in the middle, as the system does when memory is short."""
+    (tmp_path / "deadly_images.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(decoding, "IMAGES_PER_PROCESS", 4)
+    monkeypatch.setattr(decoding, "CHUNK", 2)
+    monkeypatch.setattr(decoding, "_cores", lambda: 2)
+    source = importlib.import_module("deadly_images").Deadly(at_start, encoded(np.zeros((4, 4), np.uint8)))
+    path = tmp_path / "out.npy"
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(8, 1, 4, 4))
+    with pytest.raises(InputError, match=r"A process that decodes images died"):
+        decoding.decode(source, out, path, "decoding")
+
+
+def test_entries_of_an_npz_file_that_are_not_needed_stay_on_disk(tmp_path: Path) -> None:
+    """An entry that claims 8 GB is never opened."""
+    path = tmp_path / "data.npz"
+    np.savez(path, x=np.zeros((4, 2), np.float32), y=np.array([0, 1, 0, 1]))
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (8 << 30,)})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("masks.npy", header.getvalue())
+    assert npz.read(path).sides["all"].y.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("kind", ["pipe", "device", "broken link"])
+def test_what_is_not_a_regular_file_is_refused_before_it_is_opened(tmp_path: Path, kind: str) -> None:
+    for word in ("cat", "dog"):
+        (tmp_path / "pets" / word).mkdir(parents=True)
+        (tmp_path / "pets" / word / "1.png").write_bytes(encoded(np.zeros((4, 4), np.uint8)))
+    strange = tmp_path / "pets" / "dog" / "2.png"
+    if kind == "pipe":
+        os.mkfifo(strange)
+    else:
+        strange.symlink_to("/dev/zero" if kind == "device" else tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"dog/2.png is not a regular file"):
+        sources.load(str(tmp_path / "pets"))
 
 
 # -- what is refused ------------------------------------------------------------------------------------------------

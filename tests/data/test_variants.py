@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from radii.data import sources, variants
+from radii.data.dataset import as_float
 from radii.errors import InputError
 
 LEVELS = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
@@ -63,7 +64,7 @@ def test_pointwise_variants_keep_shape_range_and_order(x: np.ndarray, value: flo
 
 
 def test_identities_are_exact_on_all_grey_levels() -> None:
-    plain = variants.as_float(LEVELS)
+    plain = as_float(LEVELS)
     assert (variants.saturate(LEVELS, 2) == plain).all()
     assert (variants.gamma(LEVELS, 1) == plain).all()
     assert (variants.scale(LEVELS, 1) == plain).all()
@@ -80,7 +81,7 @@ def test_binarize_and_infinite_saturation() -> None:
     half = np.full((1, 1, 1, 2), [0.5, np.nextafter(np.float32(0.5), np.float32(0))], np.float32)
     assert variants.binarize(half).ravel().tolist() == [255, 0]
     # The limit: saturation at a huge p is binarization, up to the grey levels' distance from one half.
-    assert np.abs(variants.saturate(LEVELS, 1e9) - variants.as_float(out)).max() < 1e-6
+    assert np.abs(variants.saturate(LEVELS, 1e9) - as_float(out)).max() < 1e-6
 
 
 def test_uint8_results_are_correctly_rounded() -> None:
@@ -96,7 +97,7 @@ def test_smoothing_is_its_loop(x: np.ndarray, s: int) -> None:
     for function, both in ((variants.smooth, False), (variants.smooth2d, True)):
         expected = np.stack([naive_smooth(image[0] / 255, s, both) for image in x])
         np.testing.assert_allclose(function(x, s)[:, 0], expected, rtol=0, atol=6e-8)
-        np.testing.assert_allclose(function(variants.as_float(x), s)[:, 0], expected, rtol=0, atol=2e-7)
+        np.testing.assert_allclose(function(as_float(x), s)[:, 0], expected, rtol=0, atol=2e-7)
 
 
 def test_smoothing_agrees_with_scipy(pictures: object) -> None:
@@ -142,7 +143,7 @@ def test_arguments_out_of_range_are_refused(call: object, message: str) -> None:
 
 
 def log2_volume(x: np.ndarray, eps: float) -> float:
-    v = variants.as_float(x).astype(np.float64)
+    v = as_float(x).astype(np.float64)
     return float(np.log2(np.minimum(v + eps, 1) - np.maximum(v - eps, 0)).sum((1, 2, 3)).mean())
 
 

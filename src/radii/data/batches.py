@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from radii.data.dataset import Dataset
+from radii.data.dataset import Dataset, as_float
 from radii.errors import InputError
 from radii.randomness import stream
 from radii.spec import Spec
@@ -148,12 +148,7 @@ class Batches:
         order = self.order(number)
         for step in range(start_step, len(self)):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
-            x = as_float(self._x[rows].to(self._device))
+            x = torch.from_numpy(as_float(self._x[rows].numpy())).to(self._device)
             if self.augment.changes:
                 x = self.augment(x, stream(self._seed, "augment", number, step), self.mean)
             yield x, self._y[rows].to(self._device)
-
-
-def as_float(x: Tensor) -> Tensor:
-    """uint8 grey levels as float32 in [0, 1], exactly as :meth:`Dataset.tensors` has them."""
-    return x.float().div_(255) if x.dtype == torch.uint8 else x

@@ -41,9 +41,9 @@ Build = Callable[[Path], tuple[str, ...]]
 
 def folder() -> Path:
     """``$RADII_CACHE``, else the user's cache folder."""
-    given = os.environ.get("RADII_CACHE")
-    if given:
-        return Path(given).expanduser()
+    chosen = os.environ.get("RADII_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
     return Path(base).expanduser() / "radii"
 
@@ -82,9 +82,9 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
     """
     place = _place(identity)
     with writing(place), locked(place):
-        found = stored(identity, name)
-        if found is not None:
-            return found
+        present = stored(identity, name)
+        if present is not None:
+            return present
         for dead in place.parent.glob(f".{place.name}.*.part"):  # left by a killed builder: we hold its lock
             shutil.rmtree(dead, ignore_errors=True)
         work = aside(place)

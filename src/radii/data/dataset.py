@@ -77,12 +77,7 @@ class Dataset:
         import torch
 
         rows = slice(None) if index is None else index
-        x = np.asarray(self.x[rows])
-        # uint8 / 255 in float32: the nearest float to each grey level, as every peer has it.
-        pixels = torch.from_numpy(np.array(x)).float()
-        if x.dtype == np.uint8:
-            pixels.div_(255)
-        return pixels, torch.from_numpy(np.array(self.y[rows]))
+        return torch.from_numpy(as_float(np.array(self.x[rows]))), torch.from_numpy(np.array(self.y[rows]))
 
     def take(self, index: Index, name: str | None = None) -> Dataset:
         """The rows of ``index``, in that order."""
@@ -126,6 +121,15 @@ class Data:
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
         return self.train.shape
+
+
+def as_float(x: NDArray[np.generic]) -> NDArray[np.float32]:
+    """Inputs as float32: grey levels 0..255 of uint8 images divided by 255, other inputs as they are.
+
+    One float32 division gives the float nearest to each level / 255. The
+    result shares memory with ``x`` if that is float32 already.
+    """
+    return np.divide(x, 255, dtype=np.float32) if x.dtype == np.uint8 else np.asarray(x, np.float32)
 
 
 def balanced_order(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

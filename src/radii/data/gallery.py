@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from radii.data import subspace, variant_chain, variants
-from radii.data.dataset import Data
+from radii.data import subspace, variant_chain
+from radii.data.dataset import Data, as_float
 from radii.errors import InputError
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
@@ -30,12 +30,12 @@ def examples(data: Data, chains: Sequence[str], columns: int = 10) -> list[tuple
         raise InputError(f"A gallery needs images, {data.name} has features of shape {data.shape}.")
     first = [int(np.argmax(data.train.y == label)) for label in np.unique(data.train.y)[:columns]]
     few = data.train.take(np.array(first))
-    rows = [("original", variants.as_float(few.x))]
+    rows = [("original", as_float(few.x))]
     for text in chains:
         shown = Data(few, few, data.name)
         for place, part in enumerate(text.split("+")):
             shown = _changed(shown, variant_chain.parse(part), data if place == 0 else None)
-        rows.append((text, variants.as_float(shown.train.x)))
+        rows.append((text, as_float(shown.train.x)))
     return rows
 
 

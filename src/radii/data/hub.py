@@ -15,7 +15,7 @@ from radii.errors import InputError
 
 
 @dataclass(frozen=True)
-class Entry:
+class HubDataset:
     """A dataset of the hub: repository, the folder of the wanted configuration, download size, what it is."""
 
     repository: str
@@ -25,13 +25,13 @@ class Entry:
 
 
 KNOWN = {
-    "mnist": Entry("ylecun/mnist", "mnist", 18, "70,000 digits, 28 x 28 grey, 10 classes"),
-    "fashion-mnist": Entry(
+    "mnist": HubDataset("ylecun/mnist", "mnist", 18, "70,000 digits, 28 x 28 grey, 10 classes"),
+    "fashion-mnist": HubDataset(
         "zalando-datasets/fashion_mnist", "fashion_mnist", 36, "70,000 clothes, 28 x 28 grey, 10 classes"
     ),
-    "cifar10": Entry("uoft-cs/cifar10", "plain_text", 144, "60,000 photographs, 32 x 32 color, 10 classes"),
-    "cifar100": Entry("uoft-cs/cifar100", "cifar100", 142, "60,000 photographs, 32 x 32 color, 100 classes"),
-    "svhn": Entry("ufldl-stanford/svhn", "cropped_digits", 261, "99,289 house numbers, 32 x 32 color, 10 classes"),
+    "cifar10": HubDataset("uoft-cs/cifar10", "plain_text", 144, "60,000 photographs, 32 x 32 color, 10 classes"),
+    "cifar100": HubDataset("uoft-cs/cifar100", "cifar100", 142, "60,000 photographs, 32 x 32 color, 100 classes"),
+    "svhn": HubDataset("ufldl-stanford/svhn", "cropped_digits", 261, "99,289 house numbers, 32 x 32 color, 10 classes"),
 }
 
 
@@ -64,7 +64,7 @@ class _File:
     sha256: str | None
 
 
-def _files(entry: Entry) -> list[_File]:
+def _files(entry: HubDataset) -> list[_File]:
     """The train and test parquet files of the configuration, with the sums the hub knows of them."""
     from huggingface_hub import HfApi
 
@@ -88,7 +88,7 @@ def _sum(lfs: Any) -> str | None:
     return None if lfs is None else str(lfs.sha256)
 
 
-def _download(entry: Entry, file: _File, folder: Path, name: str) -> None:
+def _download(entry: HubDataset, file: _File, folder: Path, name: str) -> None:
     from huggingface_hub import hf_hub_download
 
     with progress.task(f"fetching {name} ({file.path})"):
@@ -105,7 +105,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _explained(name: str, entry: Entry, error: Exception) -> InputError:
+def _explained(name: str, entry: HubDataset, error: Exception) -> InputError:
     return InputError(
         f"{name} is not on this machine and cannot be fetched from {entry.repository} on the Hugging Face hub "
         f"({type(error).__name__}): go online, or set RADII_DATA to a folder that holds {name}/."

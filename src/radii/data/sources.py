@@ -1,7 +1,8 @@
 """From a name to data: ``load("mnist+smooth:3")``.
 
 A name is looked up in ``$RADII_DATA``, then in the cache, then fetched from the
-Hugging Face hub; anything else is a path. Decoded once, memory-mapped ever after.
+Hugging Face hub; anything else is a path. A dataset is decoded once; later loads
+map the decoded arrays from disk.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ ELSEWHERE = "Or give the path of a parquet file or folder, an .npz file, or a fo
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where a dataset is: its name, its path (None for the bundled digits) and what identifies its content."""
+class DatasetLocation:
+    """Where a dataset is.
+
+    Args:
+        name: the name of the dataset.
+        path: its file or folder; None for the digits that scikit-learn ships.
+        identity: paths, sizes and change times of its files: the key of the cache.
+    """
 
     name: str
     path: Path | None
@@ -38,7 +45,17 @@ class Found:
 
 
 def load(name: str) -> Data:
-    """The train and test split of ``DATASET``: a name or path with variants behind it."""
+    """Load the train and test split of a dataset.
+
+    Args:
+        name: a name (``mnist``) or a path, followed by variants: ``mnist+smooth:3``.
+
+    Returns:
+        Both splits. Images stay on disk, memory-mapped, until they are used.
+
+    Raises:
+        InputError: the dataset does not exist, is damaged, or cannot be fetched.
+    """
     base, chain = variant_chain.split(name)
     data = _base(locate(base))
     for variant in chain:
@@ -47,14 +64,18 @@ def load(name: str) -> Data:
 
 
 def digest(name: str) -> tuple[str, str]:
-    """The digests of train and test, without computing variants; decodes only what was never decoded."""
+    """The digests of the train and test split of ``name``, which identify their contents.
+
+    Variants are not computed: their digests follow from their names. The
+    dataset is decoded only if it never was.
+    """
     base, chain = variant_chain.split(name)
-    found = locate(base)
-    meta = cache.read_meta(found.identity)
+    location = locate(base)
+    meta = cache.read_meta(location.identity)
     if meta is None:
-        if "decode" in _refused.get() and found.path is not None:
+        if "decode" in _refused.get() and location.path is not None:
             raise InputError(f"{base} was never decoded on this machine; a run that needs it does so.")
-        data = _base(found)
+        data = _base(location)
         digests = data.train.digest, data.test.digest
     else:
         digests = meta["digests"]["train"], meta["digests"]["test"]
@@ -71,7 +92,11 @@ def decoded_bytes(name: str) -> int:
 
 @contextmanager
 def only_local(decoded: bool = False) -> Iterator[None]:
-    """Within, datasets that would have to be fetched, or with ``decoded`` to be decoded first, are refused."""
+    """Refuse, in this context, every dataset that would have to be fetched.
+
+    Args:
+        decoded: also refuse datasets that would have to be decoded first.
+    """
     token = _refused.set(frozenset({"fetch", "decode"} if decoded else {"fetch"}))
     try:
         yield
@@ -82,22 +107,22 @@ def only_local(decoded: bool = False) -> Iterator[None]:
 _refused: ContextVar[frozenset[str]] = ContextVar("radii_refused", default=frozenset())
 
 
-def locate(base: str) -> Found:
-    """Find a dataset by name or path; a known name that is nowhere here is fetched from the hub."""
+def locate(base: str) -> DatasetLocation:
+    """Find a dataset by name or path; a known name that is not on this machine is fetched from the hub."""
     if base == BUNDLED:
-        return Found(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
+        return DatasetLocation(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
     known = base.replace("_", "-")
     if known in hub.KNOWN:
-        here = local(known)
-        if here is None and "fetch" in _refused.get():
+        present = local(known)
+        if present is None and "fetch" in _refused.get():
             raise InputError(f"{known} is not on this machine; a run that needs it fetches it.")
-        return _found(known, here or hub.fetch(known))
+        return _location(known, present or hub.fetch(known))
     path = Path(base).expanduser()
     if base and path.exists():
-        return _found(path.resolve().name, path)
-    here = local(base) if base and os.sep not in base else None
-    if here is not None:
-        return _found(base, here)
+        return _location(path.resolve().name, path)
+    present = local(base) if base and os.sep not in base else None
+    if present is not None:
+        return _location(base, present)
     if os.sep in base or path.suffix:
         raise InputError(f"There is no file or folder {base!r}.")
     raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], ELSEWHERE)
@@ -106,10 +131,7 @@ def locate(base: str) -> Found:
 def local(name: str) -> Path | None:
     """The folder or file of a named dataset in ``$RADII_DATA`` or among what was fetched before."""
     spellings = dict.fromkeys((name, name.replace("-", "_"), name.replace("-", ""), name.upper()))
-    roots = [Path(root).expanduser() for root in (os.environ.get("RADII_DATA"),) if root] + [
-        cache.folder() / "datasets"
-    ]
-    for root in roots:
+    for root in _roots():
         for spelling in spellings:
             for candidate in (root / spelling, root / f"{spelling}.npz", root / f"{spelling}.parquet"):
                 if candidate.exists():
@@ -151,24 +173,26 @@ def listing() -> list[Listing]:
 
 
 def _here(name: str, contents: str, path: Path) -> Listing:
-    found = _found(name, path)
-    size = sum(fact[1] for fact in found.identity["files"]) / 1e6
-    return Listing(name, contents, str(path.parent), str(path), size, _is_decoded(found))
+    location = _location(name, path)
+    size = sum(fact[1] for fact in location.identity["files"]) / 1e6
+    return Listing(name, contents, str(path.parent), str(path), size, _is_decoded(location))
 
 
-def _is_decoded(found: Found) -> bool:
-    return cache.read_meta(found.identity) is not None
+def _is_decoded(location: DatasetLocation) -> bool:
+    return cache.read_meta(location.identity) is not None
 
 
 def _roots() -> list[Path]:
-    given = os.environ.get("RADII_DATA")
-    return ([Path(given).expanduser()] if given else []) + [cache.folder() / "datasets"]
+    """The folders in which named datasets are looked for, the first one first."""
+    own = os.environ.get("RADII_DATA")
+    return ([Path(own).expanduser()] if own else []) + [cache.folder() / "datasets"]
 
 
 def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of train and test where the source knows no split: a fifth of each class, at least one point, is test.
+    """Rows of the train and test split of data that comes without a split.
 
-    The draw is fixed, so everybody has the same split; rows keep their order.
+    A fifth of each class, at least one point, becomes the test split. The draw
+    is fixed, so every user gets the same split. Rows keep their order.
     """
     test = []
     for label in np.unique(y):
@@ -181,25 +205,25 @@ def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDAr
     return np.setdiff1d(np.arange(len(y)), chosen), chosen
 
 
-def _found(name: str, path: Path) -> Found:
-    return Found(name, path, formats.identity(path))
+def _location(name: str, path: Path) -> DatasetLocation:
+    return DatasetLocation(name, path, formats.identity(path))
 
 
-def _base(found: Found) -> Data:
-    data = cache.stored(found.identity, found.name)
+def _base(location: DatasetLocation) -> Data:
+    data = cache.stored(location.identity, location.name)
     if data is not None:
         return data
 
     def fill(folder: Path) -> tuple[str, ...]:
-        source = _digits() if found.path is None else formats.open_source(found.path)
-        _check(source, found.name)
+        source = _digits() if location.path is None else formats.open_source(location.path)
+        _check(source, location.name)
         for side, part in source.sides.items():
-            _write(part, folder, side, found.name)
+            _write(part, folder, side, location.name)
         if "all" in source.sides:
-            _divide(folder, source.sides["all"].y, found.name)
+            _divide(folder, source.sides["all"].y, location.name)
         return source.classes
 
-    return cache.build(found.identity, found.name, fill)
+    return cache.build(location.identity, location.name, fill)
 
 
 def _check(source: Source, name: str) -> None:
@@ -212,7 +236,7 @@ def _check(source: Source, name: str) -> None:
 
 
 def _write(part: Side, folder: Path, side: str, name: str) -> None:
-    """One split as .npy files: decoded if need be, else as it is."""
+    """Write one split as .npy files, and decode its images where they are encoded."""
     target = folder / f"{side}-x.npy"
     if isinstance(part.x, np.ndarray):
         np.save(target, part.x)

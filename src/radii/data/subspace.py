@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from radii import progress
 from radii.data import cache
-from radii.data.dataset import Dataset
-from radii.data.variants import Pixels, as_float
+from radii.data.dataset import Dataset, as_float
+from radii.data.variants import Pixels
 from radii.errors import InputError
 
 Ranges = tuple[tuple[int, int], ...]

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii import progress
+from radii.data.dataset import as_float
 from radii.errors import InputError
 
 Pixels = NDArray[Any]
@@ -116,11 +117,6 @@ def pointwise(x: Pixels, curve: Callable[[NDArray[np.float64]], NDArray[np.float
         else:
             out[rows] = np.clip(curve(x[rows].astype(np.float64)), 0, 1)
     return out
-
-
-def as_float(x: Pixels) -> NDArray[np.float32]:
-    """Pixels as float32 in [0, 1]."""
-    return np.divide(x, 255, dtype=np.float32) if x.dtype == np.uint8 else np.asarray(x, np.float32)
 
 
 def _smooth(x: Pixels, s: int, axes: tuple[int, ...]) -> Pixels:

@@ -45,17 +45,17 @@ def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExam
     points = scores.points
     fallen = np.flatnonzero(points.correct & points.changed)
     fallen = fallen[np.argsort(points.broken_radius[fallen], kind="stable")][:count]
-    made = []
+    examples = []
     for i in fallen.tolist():
         clean, adversarial = x[i].cpu().float().numpy(), scores.x_adv[i].cpu().numpy()
         moved = (0.5 + ENLARGED * (adversarial - clean)).clip(0, 1)
-        made.append(
+        examples.append(
             WorstExample(
                 i, int(points.label[i]), int(points.prediction[i]), int(points.adversarial_prediction[i]),
                 float(points.broken_radius[i]), clean, moved.astype(np.float32), adversarial,
             )
         )  # fmt: skip
-    return tuple(made)
+    return tuple(examples)
 
 
 def contact_sheet(examples: Sequence[WorstExample], scale: int = 4) -> bytes:

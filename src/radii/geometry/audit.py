@@ -27,11 +27,14 @@ EPSILON: dict[str, float] = {"linf": 8 / 255, "l2": 36 / 255, "l1": 1.0}
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How the data lies in its space; slower to measure than the separation, and None where too small to say.
+class DataShape:
+    """How the data lies in its space. A field is None where the dataset is too small to measure it.
 
-    ``curve`` is in the audit's norm, the dimensions are in L2; all on the
-    training points. ``interclass`` is on the test points, as published.
+    Args:
+        curve: distance to the nearest neighbor against the number of points, in the audit's norm.
+        dimensions: estimates of the intrinsic dimension of the training points, in L2.
+        interclass: mean distance between classes, on the test points, as published.
+        spectrum: variance of the training points along their principal components.
     """
 
     curve: NeighborCurve | None
@@ -43,7 +46,7 @@ class Shape:
         """As plain JSON data."""
         return {
             "neighbor_curve": None if self.curve is None else _curve(self.curve),
-            "intrinsic_dimension": [found.summary() for found in self.dimensions],
+            "intrinsic_dimension": [dimension.summary() for dimension in self.dimensions],
             "interclass_distance": None if self.interclass is None else self.interclass.mean,
             "components_for_variance": self.spectrum.summary(),
         }
@@ -69,7 +72,7 @@ class Audit:
     rule: Astuteness | None
     equal: tuple[EqualInputs, ...]
     volume: np.ndarray | None
-    shape: Shape | None = None
+    shape: DataShape | None = None
 
     @property
     def log10_samples(self) -> float | None:
@@ -87,8 +90,8 @@ class Audit:
     @property
     def verdict(self) -> tuple[str, ...]:
         """The findings as sentences, the most important first."""
-        found = self.train if self.test is None else self.test
-        sentences = [verdict.separation_sentence(found, self.epsilon, "training" if self.test is None else "test")]
+        first = self.train if self.test is None else self.test
+        sentences = [verdict.separation_sentence(first, self.epsilon, "training" if self.test is None else "test")]
         if self.test is not None:
             sentences.append(verdict.separation_sentence(self.train, self.epsilon, "training"))
         if self.rule is not None:
@@ -134,10 +137,21 @@ def audit(
 ) -> Audit:
     """Measure a dataset: ``audit(data)``, ``audit(train, test)`` or ``audit(x, y)`` on arrays.
 
-    Distances are exact and over all points. ``epsilon`` defaults to 8/255 in
-    Linf, 36/255 in L2 and 1 in L1. ``deep`` adds the data's shape: neighbor
-    curve, intrinsic dimension, inter-class distance and spectrum.
-    ``work`` sets threads and a folder in which a killed audit finds what it had.
+    Distances are exact and over all points.
+
+    Args:
+        train: both splits, the training split, or an array of inputs [n, …].
+        test: the test split, or the labels [n] if ``train`` is an array.
+        norm: of the perturbations: ``linf``, ``l2`` or ``l1``.
+        epsilon: the radius to judge, in units of the inputs (pixels in [0, 1]);
+            default 8/255 in Linf, 36/255 in L2 and 1 in L1.
+        deep: also measure the shape of the data: neighbor curve, intrinsic
+            dimension, inter-class distance and spectrum. Slower.
+        work: the number of threads, and a folder from which a killed audit continues.
+
+    Raises:
+        InputError: an unknown norm, a radius that is not positive, or inputs
+            and labels that do not fit together.
     """
     if norm not in EPSILON:
         raise unknown_name("norm", norm, EPSILON)
@@ -167,11 +181,11 @@ def audit(
     )
 
 
-def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> Shape:
+def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShape:
     """Neighbor curve, intrinsic dimensions, inter-class distance and spectrum."""
     few = len(train) < 100
     shown = train if test is None else test
-    return Shape(
+    return DataShape(
         None if few or test is None else neighbor_curve(train.x, test.x[:CURVE_QUERIES], norm=norm),
         () if few else (intrinsic_dimension(train.x, "mle"), intrinsic_dimension(train.x, "two-nn")),
         interclass_distance(shown.x, shown.y) if len(np.unique(shown.y)) > 1 else None,
@@ -180,7 +194,7 @@ def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> Shape:
 
 
 def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None) -> tuple[Dataset, Dataset | None]:
-    """Train and test set from whatever :func:`audit` was given."""
+    """The train and test set that the arguments of :func:`audit` mean."""
     if isinstance(first, Data):
         return first.train, first.test
     if isinstance(first, Dataset):
@@ -205,8 +219,8 @@ def from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
     return Dataset(inputs, labels.astype(np.int64), classes, name)
 
 
-def _figures(found: Separation, epsilon: float) -> dict[str, Any]:
-    return found.summary() | {"share_possible": found.share_possible(epsilon)}
+def _figures(separated: Separation, epsilon: float) -> dict[str, Any]:
+    return separated.summary() | {"share_possible": separated.share_possible(epsilon)}
 
 
 def _curve(curve: NeighborCurve) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from radii.atomic import write_whole
 from radii.data import gallery
-from radii.data.dataset import Dataset
-from radii.data.variants import as_float
+from radii.data.dataset import Dataset, as_float
 from radii.errors import InputError
 from radii.geometry.separation import Separation
 from radii.threat import format_radius
@@ -29,7 +28,9 @@ class PairPicture:
     indices: tuple[int, int]
 
 
-def closest_pairs(found: Separation, points: Dataset, references: Dataset, count: int = 8) -> tuple[PairPicture, ...]:
+def closest_pairs(
+    separation: Separation, points: Dataset, references: Dataset, count: int = 8
+) -> tuple[PairPicture, ...]:
     """The ``count`` closest pairs of a separation of ``points`` from ``references``, nearest first."""
     if not points.is_image:
         raise InputError(f"Pictures of pairs need images, {points.name} has features of shape {points.shape}.")
@@ -41,7 +42,7 @@ def closest_pairs(found: Separation, points: Dataset, references: Dataset, count
             pair.distance,
             (pair.index, pair.neighbor),
         )
-        for pair in found.pairs(count)
+        for pair in separation.pairs(count)
     )
 
 

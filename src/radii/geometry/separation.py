@@ -152,5 +152,5 @@ def separation(
     ``separation(train_x, train_y)`` is the published train-train column,
     ``separation(test_x, test_y, within=(train_x, train_y))`` the test-train column.
     """
-    found = nearest(x, y, within, norm=norm, label="other", work=work)
-    return Separation(found.distance[:, 0], found.index[:, 0], norm, within is None)
+    neighbors = nearest(x, y, within, norm=norm, label="other", work=work)
+    return Separation(neighbors.distance[:, 0], neighbors.index[:, 0], norm, within is None)

@@ -7,24 +7,24 @@ from radii.geometry.separation import Separation
 from radii.threat import format_radius
 
 
-def separation_sentence(found: Separation, epsilon: float, what: str) -> str:
+def separation_sentence(separation: Separation, epsilon: float, what: str) -> str:
     """Whether a classifier with perfect robust accuracy at ``epsilon`` can exist on these points."""
-    where = f"At {found.norm} {format_radius(epsilon)}"
-    if found.minimum == float("inf"):
+    where = f"At {separation.norm} {format_radius(epsilon)}"
+    if separation.minimum == float("inf"):
         return f"{where} nothing limits robustness: no {what} point has a point of another class to be separated from."
-    if found.minimum == 0:
-        touching = int((found.distance == 0).sum())
+    if separation.minimum == 0:
+        touching = int((separation.distance == 0).sum())
         return (
             f"{where} no classifier is right everywhere: {touching} {what} "
             f"{'point equals a point' if touching == 1 else 'points equal points'} of another class."
         )
-    ratio = found.minimum / epsilon
+    ratio = separation.minimum / epsilon
     if ratio >= 2:
         return (
             f"{where} every {what} point is at least {_floor(ratio)} epsilon from another class: "
             "the data permits a perfect robust classifier."
         )
-    share = found.share_possible(epsilon)
+    share = separation.share_possible(epsilon)
     return (
         f"{where} the closest {what} pair of two classes is only {ratio:.2g} epsilon apart: no classifier is robust on "
         f"all points; {share:.2%} of them are at least 2 epsilon from every other class."
@@ -45,15 +45,15 @@ def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None)
     )
 
 
-def hub_sentence(found: Separation) -> str | None:
+def hub_sentence(separation: Separation) -> str | None:
     """A warning where few references serve most points: the minimum then says little about meaning."""
-    hubs = found.hubs(1)
-    all_equal = found.distance.min() == found.distance.max()  # then the lowest index is everybody's neighbor
-    if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(found.distance)):
+    hubs = separation.hubs(1)
+    all_equal = separation.distance.min() == separation.distance.max()  # then the lowest index is everybody's neighbor
+    if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(separation.distance)):
         return None
     return (
         f"One point (number {hubs[0].index}) is the nearest other-class neighbor of {hubs[0].count:,} points, "
-        f"and 100 points serve {found.hub_share(100):.0%}: such hubs, not confusable classes, set most distances."
+        f"and 100 points serve {separation.hub_share(100):.0%}: such hubs, not confusable classes, set most distances."
     )
 
 

@@ -110,9 +110,9 @@ def predicted_class(logits: Tensor) -> Tensor:
 def usable(device: str) -> torch.device:
     """The device called ``device``, if this machine has it."""
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"The device {device!r} cannot be used: {reason}. Try --device cpu.") from error
-    return found
+    return chosen

@@ -13,7 +13,7 @@ from radii.models.classifier import frozen
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerSummary:
     """One layer: where it is, what it is, the shape of what it returns, what it learns and what it costs.
 
     ``multiply_adds`` of one input's forward pass, in convolutions and matrices
@@ -31,7 +31,7 @@ class Row:
 class Summary:
     """The layers in the order in which they ran."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LayerSummary, ...]
 
     @property
     def parameters(self) -> int:
@@ -46,7 +46,7 @@ class Summary:
     def __str__(self) -> str:
         width = max((len(row.name) for row in self.rows), default=0)
         kinds = max((len(row.kind) for row in self.rows), default=0)
-        last = Row("all", "", (), self.parameters, self.multiply_adds)
+        last = LayerSummary("all", "", (), self.parameters, self.multiply_adds)
         lines = [
             f"{row.name:{width}}  {row.kind:{kinds}}  {'x'.join(map(str, row.output)):>12}  "
             f"{row.parameters:>12,}  {row.multiply_adds:>14,}"
@@ -57,7 +57,7 @@ class Summary:
 
 def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
     """Run one zero input and list every layer without children; weights and modes stay as they were."""
-    rows: list[Row] = []
+    rows: list[LayerSummary] = []
     counted: set[int] = set()
 
     def listen(name: str) -> Any:
@@ -66,7 +66,7 @@ def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
             counted.update(id(p) for p in own)
             numbers = sum(p.numel() for p in own)
             shape = tuple(output.shape[1:])
-            rows.append(Row(name, type(layer).__name__, shape, numbers, _multiply_adds(layer, shape)))
+            rows.append(LayerSummary(name, type(layer).__name__, shape, numbers, _multiply_adds(layer, shape)))
 
         return note
 

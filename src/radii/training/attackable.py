@@ -1,4 +1,4 @@
-"""A network made ready to be attacked many times between two training steps, at the lowest cost that keeps its values.
+"""A network prepared for many attack steps between two training steps, at the lowest cost that keeps its outputs.
 
 Parameters are frozen (no weight gradients are computed) and, in eval mode,
 every batch norm that follows a convolution is folded into it: per channel
@@ -15,10 +15,10 @@ from typing import Literal
 
 import torch
 from torch import nn
-from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
+from radii.models.layers.affine import folded_batch_norm
 from radii.models.memory_order import reorderable
 
 Mode = Literal["eval", "train"]
@@ -27,11 +27,17 @@ _KNOWN = ("torch.nn.modules.", "radii.models.")
 
 @contextmanager
 def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
-    """``model`` with frozen parameters, in the mode the method asks for; left as it was found.
+    """``model`` with frozen parameters in this context; afterwards everything is as it was before.
 
-    ``eval``: dropout off, running statistics, batch norms folded. ``train``:
-    dropout on, batch statistics, and running statistics that every pass
-    updates (the public code of Yang et al. 2020 attacks so).
+    Args:
+        model: the network in training.
+        mode: ``eval``: dropout is off, batch norms use their running statistics
+            and are folded into convolutions. ``train``: dropout is on, batch
+            norms use the statistics of the batch, and every pass updates their
+            running statistics (as in the public code of Yang et al. 2020).
+
+    Raises:
+        InputError: an unknown mode.
     """
     if mode == "train":
         with _weights_frozen(model):
@@ -44,7 +50,7 @@ def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
 
 
 def same_in_both_modes(model: nn.Module) -> bool:
-    """Whether train and eval mode are surely the same function, so that one forward pass serves both.
+    """Whether train and eval mode are certainly the same function, so that one forward pass serves both.
 
     True only for networks made of torch's and this package's modules without
     batch norm and active dropout; a user's own module may do anything in train mode.
@@ -65,13 +71,13 @@ def couples_rows(model: nn.Module) -> bool:
 
 @contextmanager
 def _weights_frozen(model: nn.Module) -> Iterator[None]:
-    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    for parameter, _ in wanted:
+    before = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    for parameter, _ in before:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter, needed in wanted:
+        for parameter, needed in before:
             parameter.requires_grad_(needed)
 
 
@@ -90,7 +96,10 @@ def _batch_norms_folded(model: nn.Module) -> Iterator[None]:
 
 
 def _pairs(model: nn.Module) -> Iterator[tuple[nn.Module, str, str]]:
-    """Convolutions whose only reader is a batch norm: neighbors in a sequence, or named by the module itself."""
+    """(parent, convolution, batch norm) where only the batch norm reads the convolution's output.
+
+    These are neighbors in a sequence, and the pairs that a module lists in ``foldable``.
+    """
     for parent in list(model.modules()):
         if isinstance(parent, nn.Sequential) and type(parent).forward is nn.Sequential.forward:
             names = list(parent._modules)
@@ -105,23 +114,15 @@ def _pairs(model: nn.Module) -> Iterator[tuple[nn.Module, str, str]]:
 
 @torch.no_grad()
 def _fused(convolution: nn.Module | None, norm: nn.Module | None) -> nn.Conv2d:
+    """One convolution that does what ``norm`` after ``convolution`` does in eval mode."""
     assert isinstance(convolution, nn.Conv2d)
     assert isinstance(norm, nn.BatchNorm2d)
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    weight, bias = fuse_conv_bn_weights(
-        convolution.weight,
-        convolution.bias,
-        norm.running_mean,
-        norm.running_var,
-        norm.eps,
-        norm.weight,
-        norm.bias,
-    )
+    affine, weight = folded_batch_norm(norm), convolution.weight
+    bias = affine.shift if convolution.bias is None else affine.shift + affine.scale * convolution.bias
     fused = copy.copy(convolution)
     fused._parameters = {
-        "weight": nn.Parameter(weight, requires_grad=False),
-        "bias": nn.Parameter(bias, requires_grad=False),
+        "weight": nn.Parameter((affine.scale.view(-1, 1, 1, 1) * weight).to(weight.dtype), requires_grad=False),
+        "bias": nn.Parameter(bias.to(weight.dtype), requires_grad=False),
     }
     return fused
 

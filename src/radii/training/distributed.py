@@ -59,9 +59,9 @@ class Team:
         """What the leading process chose."""
         if self.size == 1:
             return choice
-        said = torch.tensor([int(choice)])
-        broadcast(said, 0)
-        return bool(said.item())
+        decision = torch.tensor([int(choice)])
+        broadcast(decision, 0)
+        return bool(decision.item())
 
     def joined(self, model: nn.Module, objective: Objective) -> nn.Module:
         """A module (x, y, moment) -> Loss whose gradients are averaged over the team."""

@@ -1,27 +1,27 @@
-"""TensorBoard event files, written without TensorBoard: length, checksums and a small protocol buffer per record.
-
-The format is TFRecord around ``Event{wall_time, step, summary{value{tag, simple_value}}}``;
-checksums are CRC-32C, rotated and shifted ("masked") as TFRecord asks.
-"""
+"""Curves of a training for TensorBoard, written by ``torch.utils.tensorboard``."""
 
 from __future__ import annotations
 
-import os
-import socket
-import struct
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
+
+from radii.errors import InputError
 
 _folder: ContextVar[Path | None] = ContextVar("radii_events", default=None)
 
 
 @contextmanager
 def recorded(folder: Path | None) -> Iterator[None]:
-    """Trainings in this context write their curves to ``folder`` (nowhere, for None)."""
+    """Let every training in this context write its curves to ``folder``; None writes nothing.
+
+    Raises:
+        InputError: a folder is given and the package tensorboard is not installed.
+    """
+    if folder is not None:
+        _writer_class()
     token = _folder.set(folder)
     try:
         yield
@@ -29,78 +29,39 @@ def recorded(folder: Path | None) -> Iterator[None]:
         _folder.reset(token)
 
 
-@contextmanager
-def curves(active: bool = True) -> Iterator[Curves]:
-    """The curves of one training; silent unless :func:`recorded` asked for them."""
-    folder = _folder.get()
-    if folder is None or not active:
-        yield Curves(None)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"events.out.tfevents.{time.time_ns() // 1000}.{socket.gethostname()}.{os.getpid()}"
-    with path.open("wb") as file:
-        file.write(record(_event(0, _bytes(3, b"brain.Event:2"))))
-        yield Curves(file)
+class TrainingCurves:
+    """Named numbers over the steps of one training; written nowhere without a writer."""
 
-
-class Curves:
-    """Named numbers over steps."""
-
-    def __init__(self, file: BinaryIO | None) -> None:
-        self._file = file
+    def __init__(self, writer: Any = None) -> None:
+        self._writer = writer
 
     def add(self, step: int, **values: float) -> None:
-        """One point of each curve at ``step``; on disk at once, so a kill loses nothing."""
-        if self._file is None:
-            return
-        points = b"".join(_bytes(1, _bytes(1, name.encode()) + _float(2, value)) for name, value in values.items())
-        self._file.write(record(_event(step, _bytes(5, points))))
-        self._file.flush()
+        """Add one point to each named curve, on disk at once: a killed training loses no point.
+
+        Args:
+            step: number of training steps done.
+            values: the curves' names and their values at this step.
+        """
+        if self._writer is not None:
+            for name, value in values.items():
+                self._writer.add_scalar(name, value, step)
+            self._writer.flush()
 
 
-def record(data: bytes) -> bytes:
-    """``data`` as one TFRecord."""
-    size = struct.pack("<Q", len(data))
-    return size + struct.pack("<I", _masked(size)) + data + struct.pack("<I", _masked(data))
+@contextmanager
+def curves(active: bool = True) -> Iterator[TrainingCurves]:
+    """The curves of one training, in the folder that :func:`recorded` set; silent if it set none or not ``active``."""
+    folder = _folder.get()
+    if folder is None or not active:
+        yield TrainingCurves()
+        return
+    with _writer_class()(folder) as writer:
+        yield TrainingCurves(writer)
 
 
-def _event(step: int, what: bytes) -> bytes:
-    return b"\x09" + struct.pack("<d", time.time()) + b"\x10" + _varint(step) + what
-
-
-def _bytes(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _float(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 5) + struct.pack("<f", value)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _masked(data: bytes) -> int:
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def crc32c(data: bytes) -> int:
-    """The Castagnoli checksum (RFC 3720, Appendix B.4)."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
-
-
-def _entry(number: int) -> int:
-    for _ in range(8):
-        number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
-    return number
-
-
-_TABLE = [_entry(number) for number in range(256)]
+def _writer_class() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError("Curves for TensorBoard need one more package: pip install 'radii[tensorboard]'.") from error
+    return SummaryWriter

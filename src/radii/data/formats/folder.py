@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from radii.data.formats.reader import IMAGES, TEST_NAMES, Side, Source, class_numbers, named_sides
+from radii.data.formats.reader import IMAGES, TEST_NAMES, Side, Source, check_regular, class_numbers, named_sides
 from radii.errors import InputError
 
 
@@ -22,10 +21,6 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.files)
 
-    def address(self) -> dict[str, Any]:
-        """What :func:`reopen` takes."""
-        return {"kind": "files", "files": [str(file) for file in self.files]}
-
     def images(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
         """The files start..stop-1."""
         for file in self.files[start:stop]:
@@ -35,11 +30,6 @@ class ImageFiles:
                 raise InputError(f"The image {file} cannot be read: {error.strerror}.") from error
 
 
-def reopen(address: dict[str, Any]) -> ImageFiles:
-    """The images at an :meth:`ImageFiles.address`."""
-    return ImageFiles(tuple(map(Path, address["files"])))
-
-
 def read(path: Path) -> Source:
     """Classes are the folders in alphabetical order; every image below a class folder belongs to it."""
     below = [entry.name for entry in path.iterdir() if entry.is_dir()]
@@ -47,7 +37,7 @@ def read(path: Path) -> Source:
     if "train" in below and not names:
         raise InputError(f"{path} has a folder train but none called {', '.join(TEST_NAMES[:-1])} or {TEST_NAMES[-1]}.")
     roots = {side: path / name for side, name in names.items()} or {"all": path}
-    listed = {side: _listed(root) for side, root in roots.items()}
+    listed = {side: _labelled_files(root) for side, root in roots.items()}
     words = tuple(sorted({word for pairs in listed.values() for word, _ in pairs}))
     labels, classes = class_numbers(
         [np.array([word for word, _ in pairs], str) for pairs in listed.values()], words, path
@@ -59,13 +49,17 @@ def read(path: Path) -> Source:
     return Source(classes, sides)
 
 
-def _listed(root: Path) -> list[tuple[str, Path]]:
+def _labelled_files(root: Path) -> list[tuple[str, Path]]:
+    """(class name, image file) of every image below the class folders of ``root``, in alphabetical order."""
     loose = [file for file in root.iterdir() if file.is_file() and file.suffix.lower() in IMAGES]
     if loose:
         raise InputError(f"The image {loose[0]} stands outside a class folder; put every image into one per class.")
-    return [
+    pairs = [
         (folder.name, file)
         for folder in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in IMAGES and not file.name.startswith(".")
+        if file.suffix.lower() in IMAGES and not file.name.startswith(".") and not file.is_dir()
     ]
+    for _, file in pairs:
+        check_regular(file)
+    return pairs

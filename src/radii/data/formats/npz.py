@@ -13,18 +13,17 @@ from radii.data.formats.reader import Side, Source, class_numbers
 from radii.errors import InputError
 
 LAYOUTS = ("nchw", "nhwc")
+REQUIRED = (("x_train", "y_train", "x_test", "y_test"), ("x", "y"))  # one of these; the first one wins
+OPTIONAL = ("classes", "layout")
 
 
 def read(path: Path) -> Source:
     """Inputs and labels; ``classes`` (words) and ``layout`` (nchw or nhwc) are optional further entries."""
-    arrays = _loaded(path)
-    if {"x_train", "y_train", "x_test", "y_test"} <= arrays.keys():
+    arrays = _load(path)
+    if "x_train" in arrays:
         pairs = {side: (arrays[f"x_{side}"], arrays[f"y_{side}"]) for side in ("train", "test")}
-    elif {"x", "y"} <= arrays.keys():
-        pairs = {"all": (arrays["x"], arrays["y"])}
     else:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise InputError(f"{path} must hold x and y, or x_train, y_train, x_test and y_test, got {found} instead.")
+        pairs = {"all": (arrays["x"], arrays["y"])}
     names = tuple(str(name) for name in arrays["classes"].ravel()) if "classes" in arrays else None
     layout = str(arrays["layout"].item()).lower() if "layout" in arrays and arrays["layout"].size == 1 else None
     labels = [y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y for _, y in pairs.values()]
@@ -92,10 +91,19 @@ def _numbers(x: NDArray[Any], where: Path) -> NDArray[Any]:
     return x
 
 
-def _loaded(path: Path) -> dict[str, NDArray[Any]]:
+def _load(path: Path) -> dict[str, NDArray[Any]]:
+    """The entries that :func:`read` uses; all others stay on disk."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+            required = next((names for names in REQUIRED if set(names) <= set(file.files)), None)
+            if required is None:
+                got = ", ".join(sorted(file.files)) or "nothing"
+                raise InputError(
+                    f"{path} must hold x and y, or x_train, y_train, x_test and y_test, got {got} instead."
+                )
+            return {name: file[name] for name in (*required, *OPTIONAL) if name in file.files}
+    except InputError:
+        raise
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise InputError(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radii.data.formats.reader import TEST_NAMES, Side, Source, class_numbers, named_sides
+from radii.data.formats.reader import TEST_NAMES, Side, Source, check_regular, class_numbers, named_sides
 from radii.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "images", "pixel_values", "picture")
@@ -32,10 +32,6 @@ class ParquetImages:
     def __len__(self) -> int:
         return self.count
 
-    def address(self) -> dict[str, Any]:
-        """What :func:`reopen` takes."""
-        return {"kind": "parquet", "files": [str(file) for file in self.files], "column": self.column, "n": self.count}
-
     def images(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
         """Row groups are read one at a time; those outside the range are skipped."""
         first = 0
@@ -48,11 +44,6 @@ class ParquetImages:
                         column = parquet.read_row_group(group, columns=[self.column]).column(self.column)
                         yield from _rows(column.slice(low, high - low), first + low, file)
                     first += size
-
-
-def reopen(address: dict[str, Any]) -> ParquetImages:
-    """The images at an :meth:`ParquetImages.address`."""
-    return ParquetImages(tuple(map(Path, address["files"])), address["column"], address["n"])
 
 
 def read(path: Path) -> Source:
@@ -85,16 +76,17 @@ def opened(file: Path) -> Iterator[pq.ParquetFile]:
 def _splits(path: Path) -> dict[str, list[Path]]:
     if path.is_file():
         return {"all": [path]}
-    found: dict[str, list[Path]] = {}
-    files = sorted(path.rglob("*.parquet"))
+    by_split: dict[str, list[Path]] = {}
+    files = sorted(file for file in path.rglob("*.parquet") if not file.is_dir())
     for file in files:
+        check_regular(file)
         words = [part.lower() for part in file.relative_to(path).parts]
         for name in ("train", *TEST_NAMES):
             if any(word == name or word.startswith((f"{name}-", f"{name}.", f"{name}_")) for word in words):
-                found.setdefault(name, []).append(file)
+                by_split.setdefault(name, []).append(file)
                 break
-    names = named_sides(list(found))
-    return {side: found[name] for side, name in names.items()} if names else {"all": files}
+    names = named_sides(list(by_split))
+    return {side: by_split[name] for side, name in names.items()} if names else {"all": files}
 
 
 def _schema(file: Path) -> pa.Schema:

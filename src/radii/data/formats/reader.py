@@ -18,15 +18,12 @@ TEST_NAMES = ("test", "validation", "valid", "val")
 
 
 class Encoded(Protocol):
-    """Images that are still PNG, JPEG or WebP: the reader of a range of them."""
+    """Images that are still PNG, JPEG or WebP. It can be pickled: worker processes open the files themselves."""
 
     def __len__(self) -> int: ...
 
     def images(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
-        """Where each of the images start..stop-1 stands, and its bytes."""
-
-    def address(self) -> dict[str, Any]:
-        """JSON from which another process opens the same images."""
+        """Place (for error messages) and bytes of each of the images start..stop-1."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +63,22 @@ def open_source(path: Path) -> Source:
     from radii.data.formats import folder, npz, parquet
 
     readers = {"parquet": parquet.read, "npz": npz.read, "folder": folder.read}
-    found = format_of(path)
-    if found is not None:
-        return readers[found](path)
+    kind = format_of(path)
+    if kind is not None:
+        return readers[kind](path)
     if path.is_dir():
         raise InputError(f"The folder {path} holds neither parquet files nor images; a dataset is {ACCEPTED}.")
     raise InputError(f"The file {path} is of no known format; a dataset is {ACCEPTED}.")
+
+
+def check_regular(file: Path) -> None:
+    """Refuse a named pipe, socket or device before it is opened: reading one may never end.
+
+    Raises:
+        InputError: ``file``, after following links, is not a regular file.
+    """
+    if not file.is_file():
+        raise InputError(f"{file} is not a regular file (a broken link, a pipe or a device); remove it.")
 
 
 def named_sides(names: list[str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ def search(queries: Points, references: Points, norm: Norm, label: str, k: int, 
 
     reference_rows = references.rows.astype(np.float64)
     step = max(1, CHUNK // len(references))
-    found = []
+    parts = []
     for start in range(0, len(queries), step):
         block = queries.take(slice(start, start + step))
         score = cdist(block.rows.astype(np.float64), reference_rows, METRIC[norm])
@@ -32,10 +32,10 @@ def search(queries: Points, references: Points, norm: Norm, label: str, k: int, 
             score[equal if label == "other" else ~equal] = np.inf
         if own is not None:
             rows = np.arange(len(block))
-            here = rows[(own + start + rows >= 0) & (own + start + rows < len(references))]
-            score[here, own + start + here] = np.inf
-        found.append(_smallest(score, k))
-    return Best(np.concatenate([best.score for best in found]), np.concatenate([best.index for best in found]))
+            inside = rows[(own + start + rows >= 0) & (own + start + rows < len(references))]
+            score[inside, own + start + inside] = np.inf
+        parts.append(_smallest(score, k))
+    return Best(np.concatenate([best.score for best in parts]), np.concatenate([best.index for best in parts]))
 
 
 def _smallest(score: np.ndarray, k: int) -> Best:

@@ -74,19 +74,19 @@ def search(
         ThreadPoolExecutor(_cores(work.workers)) as threads,
         progress.task(f"{norm} neighbors", len(queries), "points") as task,
     ):
-        found = _in_order(threads, block, blocks, task)
-    return Best(np.concatenate([b.score for b in found]), np.concatenate([b.index for b in found]))
+        results = _in_order(threads, block, blocks, task)
+    return Best(np.concatenate([b.score for b in results]), np.concatenate([b.index for b in results]))
 
 
 def _in_order(threads: Executor, block: Callable[[int], Best], count: int, task: progress.Task) -> list[Best]:
     """All blocks, started on the threads and gathered in order; a failure or Ctrl-C cancels what has not begun."""
     futures = [threads.submit(copy_context().run, block, number) for number in range(count)]
     try:
-        found = []
+        results = []
         for future in futures:
-            found.append(future.result())
-            task.advance(len(found[-1].score))
-        return found
+            results.append(future.result())
+            task.advance(len(results[-1].score))
+        return results
     except BaseException:
         for future in futures:
             future.cancel()

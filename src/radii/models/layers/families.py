@@ -20,7 +20,7 @@ Size = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Family:
+class LayerFamily:
     """Makers of layers.
 
     ``conv(channels, kernel_size, image_size)`` and ``linear(features)`` keep
@@ -37,25 +37,25 @@ def _aol_head(features: int, classes: int) -> nn.Module:
 
 
 FAMILIES = {
-    "plain": Family(
+    "plain": LayerFamily(
         lambda c, k, _: nn.Conv2d(c, c, k, padding="same", bias=False),
         lambda n: nn.Linear(n, n, bias=False),
         lambda n, classes: nn.Linear(n, classes, bias=False),
     ),
-    "aol": Family(
+    "aol": LayerFamily(
         lambda c, k, _: AOLConv2d(c, c, k, padding="same", bias=False),
         lambda n: AOLLinear(n, n, bias=False),
         _aol_head,
     ),
-    "cpl": Family(lambda c, k, size: CPLConv2d(c, k, input_size=size), CPLLinear, _aol_head),
-    "sll": Family(lambda c, k, _: SLLConv2d(c, k), SLLLinear, _aol_head),
-    "orthogonal": Family(
+    "cpl": LayerFamily(lambda c, k, size: CPLConv2d(c, k, input_size=size), CPLLinear, _aol_head),
+    "sll": LayerFamily(lambda c, k, _: SLLConv2d(c, k), SLLLinear, _aol_head),
+    "orthogonal": LayerFamily(
         lambda c, k, _: OrthogonalConv2d(c, c, k, padding=k // 2),
         lambda n: OrthogonalLinear(n, n),
         _aol_head,
     ),
-    "soc": Family(lambda c, k, _: SOCConv2d(c, k), lambda n: OrthogonalLinear(n, n), _aol_head),
-    "liresnet": Family(
+    "soc": LayerFamily(lambda c, k, _: SOCConv2d(c, k), lambda n: OrthogonalLinear(n, n), _aol_head),
+    "liresnet": LayerFamily(
         lambda c, k, size: LinearResidualConv2d(c, k, gain=0.25, input_size=size),
         lambda n: AOLLinear(n, n),
         MarginHead,
@@ -63,7 +63,7 @@ FAMILIES = {
 }
 
 
-def family(name: str) -> Family:
+def family(name: str) -> LayerFamily:
     """The family called ``name``."""
     if name not in FAMILIES:
         raise unknown_name("family of layers", name, FAMILIES)

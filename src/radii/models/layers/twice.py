@@ -20,5 +20,5 @@ def differentiable_gradients(
     needed = [value is not None and value.requires_grad for value in inputs]
     with torch.enable_grad():
         wanted = [value for value, need in zip(inputs, needed, strict=True) if need and value is not None]
-        found = iter(torch.autograd.grad(function(*inputs), wanted, gradient, create_graph=True))
-    return tuple(next(found) if need else None for need in needed)
+        gradients = iter(torch.autograd.grad(function(*inputs), wanted, gradient, create_graph=True))
+    return tuple(next(gradients) if need else None for need in needed)

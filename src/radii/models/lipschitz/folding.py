@@ -50,8 +50,8 @@ def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
     """
     parts: list[_Part] = []
     with frozen(model), torch.no_grad():
-        given = _probe(input_shape).to(next(model.parameters(), torch.zeros(())))
-        probe = given
+        inputs = _probe(input_shape).to(next(model.parameters(), torch.zeros(())))
+        probe = inputs
         for name, module in _steps(model, ""):
             shape = tuple(probe.shape[1:])
             for inner, plain in _steps(_plain(name, module, shape), name):
@@ -61,7 +61,7 @@ def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
         if not parts:
             raise InputError("The model has no layers.")
         network = nn.Sequential(_named(parts)).eval()
-        _check_same(model, network, given)
+        _check_same(model, network, inputs)
     return network
 
 
@@ -83,9 +83,9 @@ def _named(parts: list[_Part]) -> OrderedDict[str, nn.Module]:
 
 def _check_same(model: nn.Module, network: nn.Module, x: Tensor) -> None:
     """A defence: a layer that does something that was not foreseen must not be bounded as if it did not."""
-    wanted, found = model(x), network(x)
+    wanted, logits = model(x), network(x)
     room = 1e-2 * (1 + wanted.abs().max()) if wanted.dtype in (torch.float16, torch.bfloat16) else 1e-3
-    same = wanted.shape == found.shape and torch.isclose(found, wanted, rtol=1e-3, atol=float(room), equal_nan=True)
+    same = wanted.shape == logits.shape and torch.isclose(logits, wanted, rtol=1e-3, atol=float(room), equal_nan=True)
     if not torch.as_tensor(same).all():
         raise InputError("The model does not do what its layers do one after the other, so it cannot be folded.")
 

@@ -35,11 +35,11 @@ class LipschitzMLP(nn.Sequential):
             raise InputError(f"width must be even and at least the {inputs} inputs, got {width} instead.")
         if depth < 1:
             raise InputError(f"depth must be at least 1, got {depth} instead.")
-        made = family(layer)
+        layers = family(layer)
         parts: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten(), features=ZeroChannels(width))
         for number in range(depth - 1):
-            parts[f"linear{number}"] = made.linear(width)
+            parts[f"linear{number}"] = layers.linear(width)
             parts[f"activation{number}"] = MaxMin()
-        parts["head"] = made.head(width, classes)
+        parts["head"] = layers.head(width, classes)
         super().__init__(parts)
         self.input_shape = tuple(input_shape)

@@ -38,15 +38,15 @@ class GradientRegularization:
         masks = Masks.before(x)
         x = x.detach().requires_grad_()
         logits = model(x)
-        each = F.cross_entropy(logits, y, reduction="none")
+        losses = F.cross_entropy(logits, y, reduction="none")
         double = self.variant == "double-backpropagation"
-        (gradient,) = torch.autograd.grad(each.sum(), x, create_graph=double, retain_graph=True)
+        (gradient,) = torch.autograd.grad(losses.sum(), x, create_graph=double, retain_graph=True)
         if double:
             penalty = gradient.flatten(1).square().sum(1).mean()
-            return Loss(each.mean() + self.weight * penalty, logits)
+            return Loss(losses.mean() + self.weight * penalty, logits)
         masks.again()
         moved = F.cross_entropy(model(x.detach() + self.h * steepest(gradient, "l2")), y, reduction="none")
-        penalty = ((moved - each) / self.h).square().mean()
+        penalty = ((moved - losses) / self.h).square().mean()
         if self.variant == "reference":
-            return Loss(2 * each.mean() + self.weight / 2 * penalty, logits)
-        return Loss(each.mean() + self.weight * penalty, logits)
+            return Loss(2 * losses.mean() + self.weight / 2 * penalty, logits)
+        return Loss(losses.mean() + self.weight * penalty, logits)

@@ -50,16 +50,16 @@ class LocalLinearity:
         masks = Masks.before(x)
         x = x.detach().requires_grad_()
         logits = model(x)
-        each = F.cross_entropy(logits, y, reduction="none")
+        losses = F.cross_entropy(logits, y, reduction="none")
         if self.variant == "reference":
             moved = F.cross_entropy(model(x.detach() + delta), y)
-            return Loss(each.mean() + self.lam * moved, logits)
-        (gradient,) = torch.autograd.grad(each.sum(), x, create_graph=True)
+            return Loss(losses.mean() + self.lam * moved, logits)
+        (gradient,) = torch.autograd.grad(losses.sum(), x, create_graph=True)
         linear = (delta * gradient).flatten(1).sum(1)
         masks.again()
         moved = F.cross_entropy(model(x.detach() + delta), y, reduction="none")
-        bend = (moved - each - linear).abs()
-        return Loss(each.mean() + self.lam * bend.mean() + self.mu * linear.abs().mean(), logits)
+        bend = (moved - losses - linear).abs()
+        return Loss(losses.mean() + self.lam * bend.mean() + self.mu * linear.abs().mean(), logits)
 
     def deviation(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Tensor:
         """x + delta: where the loss departs most from its tangent (``reference``: where it is largest)."""
@@ -81,6 +81,6 @@ class LocalLinearity:
 
 def _loss_and_gradient(net: nn.Module, point: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     point = point.detach().requires_grad_()
-    each = F.cross_entropy(net(point), y, reduction="none")
-    (gradient,) = torch.autograd.grad(each.sum(), point)
-    return each.detach(), gradient
+    losses = F.cross_entropy(net(point), y, reduction="none")
+    (gradient,) = torch.autograd.grad(losses.sum(), point)
+    return losses.detach(), gradient

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.data.batches import as_float
+from radii.data.dataset import as_float
 from radii.data.sources import load
 from radii.errors import InputError
 from radii.models.classifier import predict
@@ -70,7 +70,7 @@ class RobustSelfTraining:
             )
         count = max(1, round(self.ratio * len(x)))
         rows = torch.randint(len(inputs), (moment.world, count), generator=moment.generator("unlabeled"))[moment.rank]
-        return as_float(inputs[rows]).to(x.device), guesses[rows].to(x.device)
+        return torch.from_numpy(as_float(inputs[rows].numpy())).to(x.device), guesses[rows].to(x.device)
 
     @cached_property
     def pseudo_labeled(self) -> tuple[Tensor, Tensor]:
