@@ -22,6 +22,18 @@ def test_a_recipe_at_the_smallest_budget(radii: Callable, tmp_path: Path) -> Non
     assert "multiply-adds" in made.err
 
 
+def test_the_certified_recipe_follows_the_threat(radii: Callable) -> None:
+    temperatures = []
+    for threat in ("l2:0.25", "l2:1"):
+        made = radii("train", "digits", "--recipe", "certified", "--threat", threat, "steps=2", "--json", "-")
+        assert made.code == 0, made.err
+        spec = json.loads((Path(json.loads(made.out)["folder"]) / "spec.json").read_text())["spec"]
+        assert spec["model"]["name"] == "isometric"
+        assert spec["recipe"]["optimizer"]["kind"] == "manifold"
+        temperatures.append(spec["method"]["arguments"]["temperature"])
+    assert temperatures[0] < temperatures[1]
+
+
 def test_learning_rates_are_searched_and_drawn(radii: Callable, tmp_path: Path) -> None:
     words = ("digits", "--model", "mlp", "model.width=16", "epochs=1", "batch_size=64", "--trials", 2, "--workers", 0)
     made = radii("lr-search", *words, "--low", 1e-4, "--high", 1, "--plot", tmp_path / "lr.svg", "--json", "-")
@@ -37,6 +49,12 @@ def test_mistakes_are_sentences(radii: Callable) -> None:
     for words, says in (
         (("train", "digits", "--recipe", "ding-minst"), "Did you mean 'ding-mnist'"),
         (("train", "digits", "--recipe", "ding-mnist", "--budget", "gpu"), "No budget is called 'gpu'"),
+        (("train", "digits", "--recipe", "certfied"), "Did you mean 'certified'"),
+        (("train", "digits", "--recipe", "certified", "--budget", "paper"), "No budget is called 'paper'"),
+        (("train", "digits", "--recipe", "certified", "--threat", "linf:0.1"), "for L2 threats"),
+        (("train", "digits", "--recipe", "certified", "--model", "mlp"), "leave --model and --method out"),
+        (("train", "digits", "--threat", "l2:1"), "belongs to --recipe certified"),
+        (("train", "digits", "optimizer.kind=manifold"), "needs a model with orthogonal parameters"),
         (("train", "digits", "optimizer.drops=[0.5]"), "optimizer.schedule=steps"),
         (("train", "digits", "--method", "adversarial", "method.threat=linf:x"), "is not a number"),
         (("lr-search", "digits", "--low", 2, "--high", 1), "0 < low < high"),

@@ -109,7 +109,7 @@ def test_subset_curve_of_an_assessment(tmp_path: Path) -> None:
     store = Store(tmp_path)
     spec = data_spec("digits", store)
     data = spec.load()
-    training = classifiers(spec, data, epochs=1, seed=0)[LIPSCHITZ]
+    training = classifiers(spec, data, radii.Ball("l2", 0.5), epochs=1, seed=0)[LIPSCHITZ]
     plan = subset_curve(training, data, radii.Ball("l2", 0.1), LIPSCHITZ)
     assert plan is not None
     assert sorted({n for n, _ in plan.steps}) == [len(data.train) // part for part in PARTS]

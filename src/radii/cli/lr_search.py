@@ -8,7 +8,18 @@ import typer
 
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot, Seed
-from radii.cli.train import BudgetName, Config, Dataset, Method, Model, Overrides, Preprocessing, RecipeName, planned
+from radii.cli.train import (
+    BudgetName,
+    Config,
+    Dataset,
+    Method,
+    Model,
+    Overrides,
+    Preprocessing,
+    RecipeName,
+    ThreatName,
+    planned,
+)
 
 
 def lr_search(
@@ -17,7 +28,8 @@ def lr_search(
     model: Model = None,
     method: Method = None,
     recipe: RecipeName = None,
-    budget: BudgetName = "paper",
+    budget: BudgetName = None,
+    threat: ThreatName = None,
     preprocessing: Preprocessing = None,
     config: Config = None,
     trials: Annotated[int, typer.Option(min=1, help="Learning rates to try.")] = 16,
@@ -39,7 +51,9 @@ def lr_search(
     from radii.training.rate_trials import rates
 
     store = Store.default()
-    template = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
+    template = planned(
+        dataset, overrides, config, (model, method, preprocessing), (recipe, budget, threat), seed, store
+    )
     with terminal.progress_shown():
         found = search(template, rates(trials, low, high, seed), validation=validation, store=store, workers=workers)
     best = found.best

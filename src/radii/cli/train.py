@@ -12,17 +12,27 @@ import typer
 from radii.cli import settings as settings_
 from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot, Seed
+from radii.errors import InputError
 
 if TYPE_CHECKING:
+    from radii.runs.inputs import DataSpec
     from radii.runs.steps import Train
     from radii.runs.store import Run, Store
+    from radii.training.recipes import Plan
 
 Dataset = Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")]
 Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")]
 Model = Annotated[str | None, typer.Option(help="A name or package.module:factory; the recipe's, else simple-convnet.")]
 Method = Annotated[str | None, typer.Option(help="How to train; the recipe's, else natural.")]
-RecipeName = Annotated[str | None, typer.Option("--recipe", help="A paper's recipe: ding-mnist, prach-lampert, …")]
-BudgetName = Annotated[str, typer.Option("--budget", help="Scale the recipe: smoke, cpu or paper.")]
+RecipeName = Annotated[
+    str | None, typer.Option("--recipe", help="certified, or a paper's recipe: ding-mnist, prach-lampert, …")
+]
+BudgetName = Annotated[
+    str | None, typer.Option("--budget", help="Scale the recipe: smoke, cpu, paper (night instead, for certified).")
+]
+ThreatName = Annotated[
+    str | None, typer.Option("--threat", help="What the recipe certified shall prove, for example l2:0.5.")
+]
 Preprocessing = Annotated[
     str | None, typer.Option(help="none, center or standardize, inside the model; the recipe's, else center.")
 ]
@@ -35,7 +45,8 @@ def train(
     model: Model = None,
     method: Method = None,
     recipe: RecipeName = None,
-    budget: BudgetName = "paper",
+    budget: BudgetName = None,
+    threat: ThreatName = None,
     preprocessing: Preprocessing = None,
     config: Config = None,
     checkpoint_minutes: Annotated[
@@ -58,7 +69,7 @@ def train(
     from radii.training.events import recorded
 
     store = Store.default(device)
-    step = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget), seed, store)
+    step = planned(dataset, overrides, config, (model, method, preprocessing), (recipe, budget, threat), seed, store)
     if checkpoint_minutes is not None:
         os.environ["RADII_CHECKPOINT_SECONDS"] = str(60 * checkpoint_minutes)
     if summary:
@@ -76,29 +87,48 @@ def planned(
     overrides: list[str] | None,
     config: Path | None,
     names: tuple[str | None, str | None, str | None],
-    recipe: tuple[str | None, str],
+    recipe: tuple[str | None, str | None, str | None],
     seed: int,
     store: Store,
 ) -> Train:
-    """The training step that the options mean: recipe at its budget, then the file, then KEY=VALUE."""
+    """The training step that the options mean: recipe at its budget and threat, then the file, then KEY=VALUE."""
     from radii.runs.planning import data_spec, train_step
     from radii.training.recipes import laid_over, plan
 
     model, method, preprocessing = names
+    (name, budget, threat), data = recipe, data_spec(dataset, store)
     given = settings_.parse(overrides, config)
     base: dict[str, Any] = {}
-    if recipe[0] is not None:
-        made = plan(recipe[0], recipe[1], model, method)  # type: ignore[arg-type]
+    if threat is not None and name != "certified":
+        raise InputError(f"--threat belongs to --recipe certified; for others write method.threat={threat}.")
+    if name is not None:
+        if name == "certified":
+            made = _certified(data, budget, threat, (model, method))
+        else:
+            made = plan(name, budget or "paper", model, method)  # type: ignore[arg-type]
         model, method, preprocessing = made.model, made.method, preprocessing or made.preprocessing
         base = made.settings
     return train_step(
-        data_spec(dataset, store),
+        data,
         model or "simple-convnet",
         method or "natural",
         laid_over(base, given),
         preprocessing or "center",  # type: ignore[arg-type]
         seed,
     )
+
+
+def _certified(data: DataSpec, budget: str | None, threat: str | None, names: tuple[str | None, str | None]) -> Plan:
+    """The recipe that follows from the data; the usual threat of such data unless one is named."""
+    from radii.studies.assess import usual_threat
+    from radii.threat import Ball
+    from radii.training.certified import certified_plan
+
+    if any(name is not None for name in names):
+        raise InputError("--recipe certified chooses the model and the method; leave --model and --method out.")
+    loaded = data.load()
+    ball = Ball.parse(threat) if threat is not None else usual_threat(loaded)
+    return certified_plan(loaded.train, ball, budget or "cpu")  # type: ignore[arg-type]
 
 
 def _layers(step: Train):  # type: ignore[no-untyped-def]

@@ -21,6 +21,7 @@ from radii.runs.store import Run, Store
 from radii.studies.scaling_forecast import Forecast
 from radii.studies.subset_curve import subset_curve
 from radii.threat import Ball
+from radii.training.certified import certified_plan
 from radii.training.preprocessing import Preprocessing
 
 STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
@@ -99,7 +100,7 @@ def assess(
     spec = data_spec(data, store)
     loaded = spec.load()
     ball = Ball.parse(threat) if isinstance(threat, str) else threat or usual_threat(loaded)
-    trainings = classifiers(spec, loaded, epochs, seed)
+    trainings = classifiers(spec, loaded, ball, epochs, seed)
     evaluations = [
         Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed) for step in trainings.values()
     ]
@@ -120,23 +121,37 @@ def assess(
     return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, told)
 
 
-def classifiers(spec: DataSpec, data: Data, epochs: int | None, seed: int) -> dict[str, Train]:
-    """The two trainings: for images convolutional networks, for features multilayer perceptrons."""
+def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
+    """The two trainings: a standard network, and the family of 1-Lipschitz networks that suits the threat's norm."""
     settings: dict[str, Any] = {
         "epochs": epochs or max(3, round(SHOWN / len(data.train))),
         "batch_size": min(256, max(16, len(data.train) // 45)),
     }
-    images, small = data.train.is_image, max(data.shape[-2:]) <= 12
-    plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if images else ("mlp", {})
-    bounded = "lipschitz-convnet" if images else "lipschitz-mlp"
-    # fewer layers fit tiny images better, and in half of the time
-    shallow = {"model": {"blocks": 2, "depth": 1}} if images and small else {}
+    plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if data.train.is_image else ("mlp", {})
     # features come in any unit; pixels need no scaling, which would also scale every radius
     inside: Preprocessing = "center" if data.train.box is not None else "standardize"
     return {
         STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
-        LIPSCHITZ: train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, inside, seed),
+        LIPSCHITZ: _isometric(spec, data, ball, epochs, seed)
+        if ball.norm == "l2"
+        else _convolutional(spec, data, settings, inside, seed),
     }
+
+
+def _isometric(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> Train:
+    """The recipe ``certified`` at its smallest budget."""
+    made = certified_plan(data.train, ball, "smoke")
+    length = {} if epochs is None else {"steps": 0, "epochs": epochs}
+    return train_step(spec, made.model, made.method, made.settings | length, made.preprocessing, seed)
+
+
+def _convolutional(spec: DataSpec, data: Data, settings: dict[str, Any], inside: Preprocessing, seed: int) -> Train:
+    """A convolutional network of AOL layers, or a multilayer perceptron for features."""
+    bounded = "lipschitz-convnet" if data.train.is_image else "lipschitz-mlp"
+    # fewer layers fit tiny images better, and in half of the time
+    small = data.train.is_image and max(data.shape[-2:]) <= 12
+    shallow = {"model": {"blocks": 2, "depth": 1}} if small else {}
+    return train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, inside, seed)
 
 
 def usual_threat(data: Data) -> Ball:

@@ -49,7 +49,7 @@ class Plan:
 def plan(name: str, budget: Budget = "paper", model: str | None = None, method: str | None = None) -> Plan:
     """Recipe ``name`` scaled to ``budget``; another ``model`` or ``method`` drops the recipe's arguments for it."""
     if name not in RECIPES:
-        raise unknown_name("recipe", name, RECIPES)
+        raise unknown_name("recipe", name, [*RECIPES, "certified"])
     if budget not in ("smoke", "cpu", "paper"):
         raise unknown_name("budget", budget, ["smoke", "cpu", "paper"])
     recipe = RECIPES[name]

@@ -1,0 +1,125 @@
+"""The recipe ``certified``: the network, its length and its loss follow from the data, the L2 radius and the budget.
+
+How its figures were chosen, on held-out training images only, is told in
+docs/notes/certified-training.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+from radii.data.dataset import Dataset
+from radii.errors import InputError, unknown_name
+from radii.threat import Ball
+from radii.training.recipes import Plan
+
+CertifiedBudget = Literal["smoke", "cpu", "night"]
+
+
+@dataclass(frozen=True)
+class Length:
+    """How much a budget computes.
+
+    ``work``: multiply-adds of all forward passes together; 4e11 are about a
+    core-minute of training. ``epochs``: the most passes over the data, which
+    small datasets reach first. ``width``: channels of the network for images of
+    many tokens.
+    """
+
+    work: float
+    epochs: int
+    width: int
+
+
+BUDGETS: dict[str, Length] = {
+    "smoke": Length(work=4e11, epochs=60, width=128),  # a core-minute
+    "cpu": Length(work=8e12, epochs=200, width=192),  # twenty core-minutes
+    "night": Length(work=4.8e13, epochs=400, width=256),  # two core-hours
+}
+DEPTH, FEWEST_EPOCHS = 4, 2
+MOST_WIDTH = 512
+
+
+def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -> Plan:
+    """How to train a classifier on ``data`` that is proved at ``ball``, within ``budget``.
+
+    The network is :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
+    momentum, with the loss T * CE((s - o * onehot) / T). The target radius r
+    sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the temperature,
+    T = max(0.5 (4 / e)^(1/4) within [0.3, 0.5], 0.2 + 0.6 r): long trainings can afford to look at small
+    margins, large radii must not.
+
+    Args:
+        data: the training split; its size and shape matter, no label is read.
+        ball: the L2 threat to be proved.
+        budget: ``smoke``, ``cpu`` or ``night``: about 1, 20 or 120 core-minutes
+            on 50,000 color images of 32 x 32, less for what is smaller.
+
+    Returns:
+        Model, method, preprocessing and settings, as other recipes have them.
+
+    Raises:
+        InputError: for a threat that is not L2, or an unknown budget.
+    """
+    if budget not in BUDGETS:
+        raise unknown_name("budget", budget, BUDGETS)
+    if ball.norm != "l2":
+        raise InputError(f"The recipe certified is for L2 threats such as l2:0.5, got {ball} instead.")
+    length = BUDGETS[budget]
+    model = network(data.shape, length.width)
+    images = length.work / multiply_adds(data.shape, model)
+    epochs = min(max(images / len(data), FEWEST_EPOCHS), length.epochs)
+    batch_size = 128 if len(data) >= 10_000 else max(8, min(64, len(data) // 20))
+    settings: dict[str, Any] = {
+        "steps": max(1, round(epochs * len(data) / batch_size)),
+        "batch_size": batch_size,
+        "test_every": 0,
+        "optimizer": {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3},
+        "augmentation": augmentation(data.shape, epochs),
+        "model": model,
+        "method": {"offset": offset(ball.radius), "temperature": temperature(ball.radius, epochs)},
+    }
+    # features come in any unit; pixels need no scaling, which would also scale every radius
+    return Plan("isometric", "offset-cross-entropy", "center" if data.box is not None else "standardize", settings)
+
+
+def offset(radius: float) -> float:
+    """The margin that the loss asks for, in logits."""
+    return round(0.6 + 0.9 * radius, 3)
+
+
+def temperature(radius: float, epochs: float) -> float:
+    """How far beyond that margin the loss still rewards more."""
+    by_length = min(max(0.5 * (4 / epochs) ** 0.25, 0.3), 0.5)
+    return round(max(by_length, 0.2 + 0.6 * radius), 3)
+
+
+def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
+    """Arguments of the isometric network: few large tokens for small grey images, 8 x 8 for color images."""
+    if len(shape) == 1:
+        return {"width": _even(max(64, min(shape[0], MOST_WIDTH))), "depth": DEPTH}
+    channels, side = shape[0], max(shape[1:])
+    tokens = 1 if side <= 12 else 2 if channels == 1 else 8
+    patch = channels * (-(-side // tokens)) ** 2
+    wide = max(width if tokens == 8 else 128, min(patch, MOST_WIDTH))
+    return {"width": -(-wide // 32) * 32, "depth": DEPTH, "tokens": tokens, "shift": 32 if tokens == 8 else 16}
+
+
+def multiply_adds(shape: tuple[int, ...], model: dict[str, Any]) -> float:
+    """Of one forward pass of one input, about."""
+    tokens = 1 if len(shape) == 1 else model["tokens"] ** 2
+    patch, width = prod(shape) / tokens, model["width"]
+    return tokens * width * (patch + (model["depth"] - 1) * width)
+
+
+def augmentation(shape: tuple[int, ...], epochs: float) -> dict[str, Any]:
+    """Mirror images in color; move long-trained images by a pixel. Grey images are often signs, which have sides."""
+    if len(shape) == 1 or max(shape[1:]) <= 12:
+        return {}
+    return {"flip": shape[0] > 1, "crop": 1 if epochs > 60 else 0}
+
+
+def _even(number: int) -> int:
+    return number + number % 2

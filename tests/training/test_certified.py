@@ -1,0 +1,68 @@
+"""The recipe certified: its rules, and that it fits data of every kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from radii.data.dataset import Dataset
+from radii.errors import InputError
+from radii.models import MODELS
+from radii.models.zoo.isometric import Isometric
+from radii.threat import Ball
+from radii.training.certified import BUDGETS, certified_plan, multiply_adds, offset, temperature
+from radii.training.loop import Recipe
+from radii.training.objectives import METHODS
+
+SHAPES = [(3, 32, 32), (1, 28, 28), (1, 8, 8), (3, 17, 40), (3, 224, 224), (30,), (2000,)]
+
+
+def data(shape: tuple[int, ...], n: int = 500) -> Dataset:
+    x = np.zeros((n, *shape), dtype=np.uint8 if len(shape) == 3 else np.float32)
+    return Dataset(x, np.arange(n) % 10, tuple("0123456789"), "zeros")
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_it_fits_all_data(shape: tuple[int, ...], budget: str) -> None:
+    made = certified_plan(data(shape), Ball("l2", 0.5), budget)  # type: ignore[arg-type]
+    rest = dict(made.settings)
+    model = MODELS.factory(made.model)(shape, 10, **MODELS.arguments(made.model, rest.pop("model")))
+    METHODS.factory(made.method)(**METHODS.arguments(made.method, rest.pop("method")))
+    recipe = Recipe.model_validate(rest)
+    recipe.augmentation.check(shape)
+    assert recipe.optimizer.kind == "manifold"
+    assert sum(parameter.numel() for parameter in model.parameters()) > 0
+
+
+def test_the_stated_rule() -> None:
+    assert offset(36 / 255) == pytest.approx(0.727)
+    assert offset(1.0) == 1.5
+    assert temperature(36 / 255, epochs=2) == 0.5
+    assert temperature(36 / 255, epochs=16) == pytest.approx(0.354, abs=1e-3)
+    assert temperature(36 / 255, epochs=1000) == 0.3
+    assert temperature(1.0, epochs=50) == 0.8
+
+
+def test_work_bounds_the_length() -> None:
+    """A core-minute shows each of 50,000 color images about twice; small data end at the most epochs."""
+    images = certified_plan(data((3, 32, 32), 50_000), Ball("l2", 0.1), "smoke").settings
+    assert images["steps"] * images["batch_size"] / 50_000 == pytest.approx(2.2, abs=0.3)
+    small = certified_plan(data((1, 8, 8), 1400), Ball("l2", 0.5), "smoke").settings
+    assert small["steps"] * small["batch_size"] / 1400 == pytest.approx(60, abs=1)
+    lengths = [certified_plan(data((3, 32, 32), 50_000), Ball("l2", 0.1), b).settings["steps"] for b in BUDGETS]
+    assert lengths == sorted(lengths)
+
+
+def test_multiply_adds_are_those_of_the_matrices() -> None:
+    arguments = {"width": 64, "depth": 3, "tokens": 8}
+    model = Isometric((3, 32, 32), 10, **arguments)
+    weights = sum(part.weight.numel() for part in model if hasattr(part, "position"))
+    assert multiply_adds((3, 32, 32), arguments) == 64 * weights
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match=r"is for L2 threats such as l2:0\.5, got linf"):
+        certified_plan(data((1, 8, 8)), Ball("linf", 0.1))
+    with pytest.raises(InputError, match="smoke"):
+        certified_plan(data((1, 8, 8)), Ball("l2", 0.1), "smok")  # type: ignore[arg-type]
