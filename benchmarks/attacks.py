@@ -33,7 +33,7 @@ from radii.data import cache, sources
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.models.classifier import frozen, predict, predicted_class
-from radii.models.zoo.lenet import LeNet5
+from radii.models.zoo.convnets import LeNet5
 from radii.randomness import stream
 from radii.runs.planning import train
 from radii.runs.store import Store

@@ -20,9 +20,8 @@ import harness
 from radii.allocator import keep_freed
 from radii.models.layers.maxmin import MaxMin
 from radii.models.lipschitz.folding import fold
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
-from radii.models.zoo.lipschitz_mlp import LipschitzMLP
-from radii.training.objectives.offset_cross_entropy import offset_cross_entropy
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet, LipschitzMLP
+from radii.training.objectives.cross_entropies import offset_cross_entropy
 
 IMAGE, BATCH = (3, 32, 32), 256
 LAYERS = ("plain", "aol", "cpl")

@@ -30,7 +30,7 @@ from radii.data import cache
 from radii.data.sources import load
 from radii.models.io.bundle import CARD, Architecture, initialised, load_bundle, save_bundle
 from radii.training.loop import Recipe, train
-from radii.training.objectives.gaussian_noise import GaussianNoise
+from radii.training.objectives.cross_entropies import GaussianNoise
 from radii.training.schedule import Optimizer
 
 SIGMA, RADIUS, ALPHA = 0.25, 0.5, 0.001

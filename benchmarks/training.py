@@ -18,14 +18,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness import Figure, figure, main, medians
-from radii.models.zoo.lenet import LeNet5
+from radii.models.zoo.convnets import LeNet5
 from radii.models.zoo.wide_resnet import WideResNet
 from radii.training.attackable import channels_last
 from radii.training.inner import Inner
-from radii.training.objectives.adversarial import AdversarialTraining
-from radii.training.objectives.natural import Natural
+from radii.training.objectives.adversarial import AdversarialTraining, Trades
+from radii.training.objectives.cross_entropies import Natural
 from radii.training.objectives.objective import Moment, Objective
-from radii.training.objectives.trades import Trades
 
 BATCH, STEPS, EPSILON = 64, 7, 0.3
 THREAT, SIZE = f"linf:{EPSILON}", 0.25

@@ -12,7 +12,7 @@ from radii.certificates.lipschitz import certify, logits_with_error, margin_radi
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 
 
 def orthogonal(size: int, seed: int = 0) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from radii.certificates.choose import strongest
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 
 
 @pytest.mark.parametrize("layer", ["aol", "cpl"])

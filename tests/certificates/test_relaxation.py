@@ -17,7 +17,7 @@ from radii.certificates.bounds.relaxations import MaxPool
 from radii.certificates.bounds.tracing import trace
 from radii.errors import InputError
 from radii.models.classifier import Classifier, predict
-from radii.models.zoo.lenet import LeNet5
+from radii.models.zoo.convnets import LeNet5
 from radii.threat import Ball
 
 SHAPE = (2, 6, 6)

@@ -17,9 +17,8 @@ from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound, weights_digest
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
-from radii.models.zoo.lipschitz_mlp import LipschitzMLP
-from radii.models.zoo.simple_convnet import SimpleConvNet
+from radii.models.zoo.convnets import SimpleConvNet
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet, LipschitzMLP
 
 
 def shaken(model: nn.Module, amount: float = 0.1, seed: int = 0) -> nn.Module:

@@ -16,7 +16,7 @@ from radii.models.classifier import Classifier
 from radii.models.io.export import export
 from radii.models.io.foreign import load_pt2
 from radii.models.lipschitz.folding import fold
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 
 
 def network(layer: str = "aol") -> nn.Module:

@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
-from radii.models.zoo.lipschitz_mlp import LipschitzMLP
-from radii.models.zoo.simple_convnet import SimpleConvNet
+from radii.models.zoo.convnets import SimpleConvNet
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet, LipschitzMLP
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from radii.models.summary import summary
-from radii.models.zoo.lenet import LeNet5
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.convnets import LeNet5
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 
 
 def test_summary_of_a_small_network() -> None:

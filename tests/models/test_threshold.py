@@ -10,7 +10,7 @@ from radii.certificates.bounds import certify
 from radii.certificates.bounds.bounded import Bounded, region_of
 from radii.certificates.bounds.propagation import forward
 from radii.errors import InputError
-from radii.models.zoo.cnn import WongKolterConvNet
+from radii.models.zoo.convnets import WongKolterConvNet
 from radii.models.zoo.threshold import ClippingConvNet, ThresholdConvNet
 from radii.threat import Ball
 

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.zoo.cnn import CNN1
-from radii.models.zoo.lenet import LeNet5
+from radii.models.zoo.convnets import CNN1, LeNet5
 from radii.models.zoo.wide_resnet import WideResNet
 from radii.training.attackable import attackable, channels_last, couples_rows, same_in_both_modes
 

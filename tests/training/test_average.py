@@ -13,7 +13,7 @@ from radii.randomness import numpy_stream, threads
 from radii.training.average import WeightAverage
 from radii.training.checkpoint import read, section
 from radii.training.loop import Recipe, train
-from radii.training.objectives.natural import Natural
+from radii.training.objectives.cross_entropies import Natural
 
 
 def points() -> Dataset:

@@ -8,7 +8,7 @@ from torch import nn
 from radii.models.classifier import Classifier
 from radii.models.layers.head import MarginHead
 from radii.models.layers.liresnet import LinearResidualConv2d
-from radii.training.objectives.gloro import GloRo
+from radii.training.objectives.cross_entropies import GloRo
 
 
 def test_standardization_stretches_the_radius() -> None:

@@ -22,7 +22,7 @@ from radii.training.checkpoint import read
 from radii.training.events import recorded
 from radii.training.loop import History, Recipe, accuracy_on, train
 from radii.training.objectives.adversarial import AdversarialTraining
-from radii.training.objectives.natural import Natural
+from radii.training.objectives.cross_entropies import Natural
 from radii.training.objectives.objective import Loss
 from radii.training.preprocessing import statistics
 from radii.training.schedule import Optimizer

@@ -27,7 +27,7 @@ from radii.randomness import numpy_stream, threads
 from radii.training.checkpoint import read
 from radii.training.distributed import teamwork
 from radii.training.loop import Recipe, accuracy_on, train
-from radii.training.objectives.offset_cross_entropy import OffsetCrossEntropy
+from radii.training.objectives.cross_entropies import OffsetCrossEntropy
 from radii.training.optimizers import Manifold
 from radii.training.schedule import Optimizer
 

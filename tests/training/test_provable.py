@@ -9,10 +9,9 @@ from torch.nn import functional as F
 
 from radii.certificates.bounds import certify
 from radii.errors import InputError
-from radii.models.zoo.cnn import WongKolterConvNet
+from radii.models.zoo.convnets import WongKolterConvNet
 from radii.threat import Ball
-from radii.training.objectives.crown_ibp import CrownIBP
-from radii.training.objectives.interval_bounds import IntervalBounds
+from radii.training.objectives.bound_propagation import CrownIBP, IntervalBounds
 from radii.training.objectives.objective import Moment
 
 

@@ -1,4 +1,4 @@
-"""Labelled data: where it comes from, its variants, batches of it."""
+"""Labelled data: its sources, its variants, and batches of it."""
 
 from radii.data import variants
 

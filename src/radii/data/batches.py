@@ -1,9 +1,8 @@
-"""Batches from memory, shuffled and augmented: every draw hangs on (seed, epoch, step).
+"""Shuffled and augmented batches from memory; every random draw is a function of (seed, epoch, step).
 
-There is no state to save: a run that resumes at epoch 7, step 31 asks for
-exactly that step and meets the bits it would have met. Pixels stay uint8 until
-their batch is due, and augmentation is a few tensor operations on a whole
-batch, on its device.
+There is no state to save: a run that resumes at epoch 7, step 31 asks for that
+step and gets the same bits. Pixels stay uint8 until their batch is needed, and
+augmentation is a few tensor operations on the whole batch, on its device.
 """
 
 from __future__ import annotations
@@ -25,11 +24,14 @@ from radii.spec import Spec
 class Augmentation(Spec):
     """Random changes of training images that keep their class.
 
-    ``crop``: pad by so many pixels (mirror border) and cut out the old size at
-    a random place. ``flip``: mirror left-right with probability 1/2. ``erase``:
-    paint one square of that side, wholly inside the image, in the mean color.
-    ``together``: one draw for a whole batch, as in the public code of Prach &
-    Lampert 2025, instead of one per image.
+    Attributes:
+        crop: pad by this many pixels (mirrored border) and cut out the old size at
+            a random place; 0: no crop.
+        flip: mirror left-right with probability 1/2.
+        erase: paint one square of this side, completely inside the image, in the
+            mean color; 0: none.
+        together: one draw for the whole batch, as in the public code of Prach &
+            Lampert 2025, instead of one per image.
     """
 
     crop: int = 0
@@ -39,11 +41,11 @@ class Augmentation(Spec):
 
     @property
     def changes(self) -> bool:
-        """Whether anything is done at all."""
+        """Whether images are changed at all."""
         return self.crop > 0 or self.flip or self.erase > 0
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Refuse what cannot be done to inputs of ``shape``."""
+        """Raise an InputError if inputs of ``shape`` cannot be augmented this way."""
         if self.crop < 0 or self.erase < 0:
             raise InputError(f"Crop and erase must be at least 0 pixels, got {self.crop} and {self.erase} instead.")
         if not self.changes:
@@ -105,8 +107,18 @@ def _integers(high: int, size: tuple[int, int], generator: Generator) -> Tensor:
 class Batches:
     """Shuffled batches of a dataset: float32 inputs and int64 labels on ``device``.
 
-    An incomplete last batch is left out (another shuffle brings its points
-    back), unless the dataset is smaller than one batch: then it is the batch.
+    An incomplete last batch is left out; its points come back in another epoch. A
+    dataset smaller than one batch is one batch.
+
+    Args:
+        dataset: the points.
+        batch_size: points in one batch.
+        seed: of the shuffles and the augmentation.
+        augment: random changes of the images; default none.
+        device: where the batches are needed.
+
+    Raises:
+        InputError: a batch size below 1, or augmentation that does not fit the inputs.
     """
 
     def __init__(

@@ -22,13 +22,21 @@ Index = slice | Sequence[int] | NDArray[np.integer] | None
 
 @dataclass(frozen=True)
 class Dataset:
-    """Inputs ``x``, labels ``y`` and class names.
+    """Labelled inputs that do not change.
 
-    ``x`` is [n, c, h, w] images, uint8 or float32 in [0, 1], or [n, d] float32
-    features. uint8 stays uint8 (and memory-mapped files stay on disk) until
-    :meth:`tensors` is asked for some rows. ``y`` is int64 in 0..len(classes)-1.
-    ``known_digest`` is for makers that have read and checked every input already
-    (the cache, a variant): the inputs are then not read again.
+    uint8 images stay uint8, and memory-mapped files stay on disk, until
+    :meth:`tensors` is called.
+
+    Args:
+        x: [n, c, h, w] images, uint8 or float32 in [0, 1], or [n, d] float32 features.
+        y: labels [n], int64 in 0..len(classes)-1.
+        classes: the names of the classes.
+        name: for messages and tables.
+        known_digest: the digest, where the inputs were read and checked before (by
+            the cache or a variant); then they are not read again.
+
+    Raises:
+        InputError: inputs and labels that do not fit together, or bad values.
     """
 
     x: NDArray[np.generic]
@@ -85,10 +93,13 @@ class Dataset:
         return replace(self, x=self.x[rows], y=self.y[rows], name=name or self.name, known_digest=None)
 
     def subset(self, n: int, seed: int = 0) -> Dataset:
-        """``n`` points, class-balanced and nested: subset(100) is contained in subset(200).
+        """``n`` class-balanced points; subsets are nested: subset(100) is contained in subset(200).
 
-        Each class is shuffled once; the classes are then dealt in turn, so the
-        subsets are prefixes of one permutation and scaling curves are paired.
+        Each class is shuffled once and one point of every class is taken in turn, so
+        all subsets are prefixes of one permutation. Scaling curves are therefore paired.
+
+        Raises:
+            InputError: ``n`` is not within 1..len(self).
         """
         if not 0 < n <= len(self):
             raise InputError(f"A subset of {self.name} must have 1 to {len(self)} points, got {n} instead.")
@@ -144,9 +155,14 @@ def balanced_order(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 def check_labelled(
     x: NDArray[np.generic], y: NDArray[np.int64], classes: Sequence[str], name: str, values: bool = True
 ) -> None:
-    """Refuse anything that is not a labelled dataset, in one sentence.
+    """Raise an InputError, in one sentence, for anything that is not a labelled dataset.
 
-    With ``values``, a pass over float inputs looks for NaN and, for images, for values outside [0, 1].
+    Args:
+        x: inputs, as in :class:`Dataset`.
+        y: labels [n].
+        classes: the names of the classes.
+        name: of the dataset in error messages.
+        values: also look at all float inputs for NaN and, in images, for values outside [0, 1].
     """
     if x.ndim not in (2, 4):
         raise InputError(f"Inputs of {name} must be [n, c, h, w] images or [n, d] features, got shape {x.shape}.")

@@ -16,7 +16,14 @@ from radii.errors import InputError
 
 @dataclass(frozen=True)
 class HubDataset:
-    """A dataset of the hub: repository, the folder of the wanted configuration, download size, what it is."""
+    """A dataset of the Hugging Face hub.
+
+    Args:
+        repository: owner/name on the hub.
+        configuration: the folder of the configuration that is fetched.
+        megabytes: size of the download.
+        contents: one line that describes the dataset.
+    """
 
     repository: str
     configuration: str
@@ -36,7 +43,17 @@ KNOWN = {
 
 
 def fetch(name: str) -> Path:
-    """Download a known dataset into the cache and return its folder; an interrupted download continues."""
+    """Download a known dataset into the cache; an interrupted download continues.
+
+    Args:
+        name: a key of ``KNOWN``.
+
+    Returns:
+        The folder of the dataset.
+
+    Raises:
+        InputError: the hub cannot be reached, or a file does not have the hub's sha256.
+    """
     entry = KNOWN[name]
     done = cache.folder() / "datasets" / name
     part = cache.folder() / "downloads" / name
@@ -65,7 +82,7 @@ class _File:
 
 
 def _files(entry: HubDataset) -> list[_File]:
-    """The train and test parquet files of the configuration, with the sums the hub knows of them."""
+    """The train and test parquet files of the configuration, with the sha256 that the hub states."""
     from huggingface_hub import HfApi
 
     info = HfApi().dataset_info(entry.repository, files_metadata=True, timeout=20)

@@ -1,7 +1,7 @@
 """Distributions whose robust accuracy has a closed form: hypercubes, spheres, separated classes.
 
-Everything is drawn from the generator it is given and returned as float64
-(labels as int64), because these points meet exact formulas, not networks' pixels.
+All points are drawn from the ``generator`` argument and returned as float64
+(labels as int64), because they are compared with exact formulas.
 """
 
 from __future__ import annotations

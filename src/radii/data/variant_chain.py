@@ -1,8 +1,8 @@
-"""The grammar NAME+VARIANT:ARGUMENT+…: what stands behind a dataset's name, parsed, applied and hashed.
+"""The grammar NAME+VARIANT:ARGUMENT+… of datasets with variants: parsed, applied and hashed.
 
 ``cifar10+pca:1-16,513-3072+saturate:8`` is the dataset ``cifar10`` and two
-variants, applied from left to right. A variant's digest follows from the
-digest of what it is made of and its canonical text, so that a spec can name it
+variants, applied from left to right. The digest of a variant is computed from
+the digest of its input and its canonical text, so that a spec can refer to it
 without computing it.
 """
 
@@ -27,7 +27,13 @@ GRAMMAR = "Write NAME+VARIANT:ARGUMENT, for example mnist+smooth:3 or cifar10+pc
 
 @dataclass(frozen=True)
 class Kind:
-    """A variant by name: how its argument is read, and the map of pixels where it is one."""
+    """One kind of variant.
+
+    Args:
+        read: reads its argument; None if it takes none.
+        pixels: the function of the pixels; None for ``pca`` and ``subset``, which need the whole dataset.
+        meaning: what the argument is, for error messages.
+    """
 
     read: Callable[[str], Any] | None
     pixels: Callable[..., variants.Pixels] | None
@@ -36,7 +42,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Variant:
-    """One link of the chain: a kind and its argument in canonical text."""
+    """One variant: its kind, and its argument in canonical text."""
 
     kind: str
     argument: str = ""
@@ -72,7 +78,7 @@ class Variant:
         return hashlib.sha256("\x1f".join(("variant", str(REVISION), *digests, str(self))).encode()).hexdigest()
 
     def _kept(self, data: Data, digests: tuple[str, str]) -> Data:
-        """This variant from the cache, where it is put on first use: Canny takes 0.5 ms per image."""
+        """This variant from the cache, where it is stored at first use: Canny takes 0.5 ms per image."""
         identity = {"variant": list(digests)}
 
         def fill(folder: Path) -> tuple[str, ...]:
@@ -114,7 +120,7 @@ def parse(text: str) -> Variant:
 
 
 def split(text: str) -> tuple[str, tuple[Variant, ...]]:
-    """A dataset's name or path, and the variants behind it; a ``+`` within an existing path stays there."""
+    """The name or path of a dataset and its variants; a ``+`` in an existing path belongs to the path."""
     parts = text.strip().split("+")
     for length in range(len(parts), 0, -1):
         base = "+".join(parts[:length])

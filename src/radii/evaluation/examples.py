@@ -1,4 +1,4 @@
-"""The worst examples as pictures: clean, perturbation ten times enlarged, adversarial, both predictions."""
+"""The worst examples as pictures: clean, perturbation enlarged ten times, adversarial, both predictions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,16 @@ class WorstExample:
 
 
 def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExample, ...]:
-    """The correctly classified points that break nearest, nearest first."""
+    """The correctly classified points with the smallest adversarial perturbations, smallest first.
+
+    Args:
+        scores: an evaluation of ``x``.
+        x: images [n, 1 or 3, h, w].
+        count: how many at most.
+
+    Raises:
+        InputError: inputs that are not images.
+    """
     if x.dim() != 4 or x.shape[1] not in (1, 3):
         raise InputError(f"Pictures need images [n, 1 or 3, h, w], got inputs of shape {tuple(x.shape)}.")
     points = scores.points

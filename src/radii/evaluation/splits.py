@@ -1,4 +1,4 @@
-"""Train and test side by side: the gaps that tell memory from robustness (Yang et al. 2020)."""
+"""Train and test scores side by side: their gap shows memorization (Yang et al. 2020)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,16 @@ class SplitScores:
 
 
 def choose(dataset: Dataset, points: int | None, seed: int) -> tuple[Tensor, Tensor]:
-    """``points`` of a dataset, class-balanced, in the dataset's order; all without a number."""
+    """Class-balanced points of a dataset, in the dataset's order.
+
+    Args:
+        dataset: where to choose from.
+        points: how many; None: all.
+        seed: of the choice.
+
+    Returns:
+        Inputs [n, …] float32 and labels [n].
+    """
     if points is None or points >= len(dataset):
         return dataset.tensors()
     return dataset.tensors(np.sort(balanced_order(dataset.y, seed)[:points]))

@@ -47,10 +47,15 @@ class Astuteness:
 
 
 def astuteness(x: Any, y: Any, within: tuple[Any, Any], others: Separation, work: Work | None = None) -> Astuteness:
-    """Evaluate the distance classifier of the references ``within`` on ``x``, ``y``.
+    """Evaluate the distance classifier of the references ``within`` on the points ``x``, ``y``.
 
-    ``others`` is the separation of the same points from the same references,
-    which is half of the work and usually there already.
+    Args:
+        x: points [n, …].
+        y: labels [n].
+        within: the references (x, y).
+        others: the separation of the same points from the same references, half of
+            the work, usually computed before.
+        work: threads and folder of the search.
     """
     own = nearest(x, y, within, norm=others.norm, label="same", work=work)
     return Astuteness(own.distance[:, 0], others.distance)

@@ -29,13 +29,23 @@ class InterclassDistance:
 def interclass_distance(
     x: Any, y: Any, nearest: float = 0.1, closest: float = 0.1, block: int = 512
 ) -> InterclassDistance:
-    """Ding et al. 2019, Sec. D.2.1, for ``x`` [n, …] and ``y`` [n].
+    """The inter-class distance of Ding et al. 2019, Sec. D.2.1.
 
-    The margin of a point is its mean L2 distance to the ``nearest`` share
-    (10%) of the points of other classes; the distance of a class is the mean of
-    the ``closest`` share (10%) of its points' margins. Shares are rounded
-    down, to at least one point. Distances are float32 matrix products of
-    centred inputs: averages over hundreds of them, right to about 1e-5.
+    The margin of a point is its mean L2 distance to the nearest 10% of the points
+    of other classes; the distance of a class is the mean of the smallest 10% of its
+    points' margins. Shares are rounded down, to at least one point. Distances come
+    from float32 matrix products of centred inputs; averages over hundreds of them
+    are right to about 1e-5.
+
+    Args:
+        x: points [n, …].
+        y: labels [n].
+        nearest: share of the other points in a margin, in (0, 1].
+        closest: share of the margins in a class's distance, in (0, 1].
+        block: points in one matrix product.
+
+    Raises:
+        InputError: one class only, or a share outside (0, 1].
     """
     points = labelled(x, y)
     labels = np.unique(points.labels)

@@ -147,10 +147,20 @@ def separation(
     norm: Norm = "linf",
     work: Work | None = None,
 ) -> Separation:
-    """The separation of ``x``, ``y`` from the other classes of ``within``, or among themselves.
+    """Distance of every point to the nearest point of another class.
 
     ``separation(train_x, train_y)`` is the published train-train column,
     ``separation(test_x, test_y, within=(train_x, train_y))`` the test-train column.
+
+    Args:
+        x: points [n, …], uint8 pixels or floating point features.
+        y: labels [n].
+        within: the references (x, y); default: the points themselves.
+        norm: ``linf``, ``l2`` or ``l1``.
+        work: the number of threads, and a folder from which a killed search continues.
+
+    Raises:
+        InputError: sets that do not fit together, or numbers that are not finite.
     """
     neighbors = nearest(x, y, within, norm=norm, label="other", work=work)
     return Separation(neighbors.distance[:, 0], neighbors.index[:, 0], norm, within is None)

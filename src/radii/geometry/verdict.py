@@ -1,4 +1,4 @@
-"""The verdict in plain words: what the separation of the data allows at a radius, and what it does not say."""
+"""The verdict in sentences: what the separation of the data permits at a radius."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def separation_sentence(separation: Separation, epsilon: float, what: str) -> st
 
 
 def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None) -> str:
-    """What the nearest-neighbor rule proves with the data at hand, and how much more it would need."""
+    """What the nearest-neighbor rule proves with these training points, and how many more it would need."""
     text = (
         f"The nearest-neighbor rule on these training points is right on {rule.accuracy:.1%} of the test points "
         f"and proved right within epsilon on {rule.astuteness(epsilon):.1%}"
@@ -46,7 +46,7 @@ def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None)
 
 
 def hub_sentence(separation: Separation) -> str | None:
-    """A warning where few references serve most points: the minimum then says little about meaning."""
+    """A warning where few references are the neighbors of most points: the minimum then says little."""
     hubs = separation.hubs(1)
     all_equal = separation.distance.min() == separation.distance.max()  # then the lowest index is everybody's neighbor
     if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(separation.distance)):

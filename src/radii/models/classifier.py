@@ -15,8 +15,17 @@ from radii.threat import Box
 class Classifier(nn.Module):
     """A network from pixels in [0, 1] to logits: ``net((x - mean) / std)``.
 
-    ``mean`` and ``std`` are per channel (or numbers). They are buffers, so they
-    are saved with the weights and follow the device.
+    The preprocessing is part of the model, so a radius always means pixels.
+    ``mean`` and ``std`` are buffers: they are saved with the weights and follow
+    the device.
+
+    Args:
+        net: the network behind the preprocessing.
+        mean: subtracted from the pixels, one number or one per channel.
+        std: the pixels are divided by it, one number or one per channel; positive.
+
+    Raises:
+        InputError: a ``std`` that is not positive.
     """
 
     mean: Tensor
@@ -46,7 +55,15 @@ def _per_channel(values: float | Sequence[float]) -> Tensor:
 
 
 def check_inputs(x: Tensor, box: Box | None = (0.0, 1.0)) -> None:
-    """Refuse inputs that are not float pixels in ``box``: the commonest silent mistake."""
+    """Refuse inputs that are not floating point pixels in ``box``, the most common silent mistake.
+
+    Args:
+        x: inputs [n, …].
+        box: the range of allowed values; None allows every finite value.
+
+    Raises:
+        InputError: whole numbers, no rows, NaN, or values outside ``box``.
+    """
     if not x.is_floating_point():
         raise InputError(f"Inputs must be floating point pixels in [0, 1], got {x.dtype}; divide uint8 images by 255.")
     if x.numel() == 0:
@@ -62,7 +79,15 @@ def check_inputs(x: Tensor, box: Box | None = (0.0, 1.0)) -> None:
 
 
 def check_labels(y: Tensor, logits: Tensor) -> None:
-    """Refuse labels that are not int64 class numbers of these logits."""
+    """Refuse labels that are not int64 class numbers of these logits.
+
+    Args:
+        y: labels [n].
+        logits: what the model returned, [n, classes].
+
+    Raises:
+        InputError: other shapes, another type, or labels outside 0..classes-1.
+    """
     if logits.dim() != 2 or len(logits) != len(y):
         raise InputError(f"The model must return logits [{len(y)}, classes], got shape {tuple(logits.shape)} instead.")
     if y.dtype != torch.int64:
@@ -75,10 +100,10 @@ def check_labels(y: Tensor, logits: Tensor) -> None:
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in eval mode with parameters that need no gradients; left as it was found.
+    """The model in eval mode, with parameters that need no gradients, in this context.
 
-    Every submodule's mode and every parameter's ``requires_grad`` and ``grad``
-    are put back, whatever happens inside.
+    Afterwards every submodule's mode and every parameter's ``requires_grad`` are
+    as they were before, also after an exception.
     """
     modes = {module: module.training for module in model.modules()}
     wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
@@ -96,7 +121,16 @@ def frozen(model: nn.Module) -> Iterator[nn.Module]:
 
 @torch.no_grad()
 def predict(model: nn.Module, x: Tensor, batch_size: int = 512) -> Tensor:
-    """Predicted classes [n] in eval mode; ties go to the lower class, NaN to class -1."""
+    """Predicted classes [n] of ``x`` [n, …] in eval mode.
+
+    Args:
+        model: a network that returns logits.
+        x: inputs on the model's device.
+        batch_size: inputs in one forward pass.
+
+    Returns:
+        The lowest class of the largest logit; -1 where a logit is NaN.
+    """
     with frozen(model):
         return torch.cat([predicted_class(model(chunk)) for chunk in x.split(batch_size)])
 
@@ -108,7 +142,11 @@ def predicted_class(logits: Tensor) -> Tensor:
 
 
 def usable(device: str) -> torch.device:
-    """The device called ``device``, if this machine has it."""
+    """The torch device called ``device``.
+
+    Raises:
+        InputError: this machine does not have the device.
+    """
     try:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)

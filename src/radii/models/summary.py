@@ -1,4 +1,4 @@
-"""A network at a glance: its layers, their outputs, parameters and multiply-adds."""
+"""A table of a network: its layers, their output shapes, parameters and multiply-adds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from radii.models.classifier import frozen
 
 @dataclass(frozen=True)
 class LayerSummary:
-    """One layer: where it is, what it is, the shape of what it returns, what it learns and what it costs.
+    """One layer of a network.
 
-    ``multiply_adds`` of one input's forward pass, in convolutions and matrices
-    as they are applied; other layers count as free.
+    Args:
+        name: its place in the model, as ``named_modules`` writes it.
+        kind: the name of its class.
+        output: shape of what it returns for one input.
+        parameters: how many numbers training may change in it.
+        multiply_adds: of one input's forward pass, counted in convolutions and
+            matrices as they are applied; other layers count as 0.
     """
 
     name: str
@@ -56,7 +61,16 @@ class Summary:
 
 
 def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
-    """Run one zero input and list every layer without children; weights and modes stay as they were."""
+    """Run one input of zeros through ``model`` and list every layer that has no children.
+
+    Weights and modes of the model stay as they were. (torchinfo prints a similar
+    table, but counts parameters and multiply-adds of the stored weights, not of
+    the weights that constrained layers apply.)
+
+    Args:
+        model: any network.
+        input_shape: shape of one input, without the batch.
+    """
     rows: list[LayerSummary] = []
     counted: set[int] = set()
 
@@ -82,7 +96,7 @@ def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
 
 
 def _multiply_adds(layer: nn.Module, output: tuple[int, ...]) -> int:
-    """Each weight of a convolution [out, in, h, w] meets every output pixel once; one of a matrix every row."""
+    """Every weight of a convolution [out, in, h, w] is used once per output pixel, one of a matrix once per row."""
     weight = getattr(layer, "weight", None)
     if not isinstance(weight, Tensor) or weight.dim() < 2:
         return 0

@@ -25,9 +25,9 @@ from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.papers.printed_tables import ding_tables, yang_tables
 from radii.randomness import numpy_stream, stream
 from radii.threat import Ball
+from radii.training.objectives.cross_entropies import self_normalizing_cross_entropy
 from radii.training.objectives.gradient_regularization import GradientRegularization
 from radii.training.objectives.objective import Moment
-from radii.training.objectives.self_normalizing import self_normalizing_cross_entropy
 
 Figures = dict[str, float]
 RADIUS, SIGMA, ALPHA = 36 / 255, 1 / 8, 0.001  # Prach & Lampert 2025, sections 2.1 and 4; Cohen et al. 2019

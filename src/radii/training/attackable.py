@@ -62,7 +62,7 @@ def same_in_both_modes(model: nn.Module) -> bool:
 
 
 def couples_rows(model: nn.Module) -> bool:
-    """Whether a row's output depends on the rest of its batch (batch norm in train mode, or an unknown module)."""
+    """Whether a row's output may depend on the rest of its batch (batch norm in train mode, or an unknown module)."""
     return any(
         isinstance(module, nn.modules.batchnorm._NormBase) or not type(module).__module__.startswith(_KNOWN)
         for module in model.modules()

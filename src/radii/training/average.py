@@ -1,4 +1,9 @@
-"""The running average of a network's weights: the mean of a path generalizes better than its end."""
+"""The running average of a network's weights, which generalizes better than the last weights.
+
+``torch.optim.swa_utils`` has such an average, but it begins with a copy at the
+first update and averages whole-number buffers (the step counter of a batch
+norm) like weights; stored runs would change their bits.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,10 @@ from torch import Tensor, nn
 class WeightAverage:
     """a <- d a + (1 - d) w after every step (Polyak & Juditsky 1992, with exponential weights).
 
-    d = min(``decay``, (1 + t) / (10 + t)) after t steps, so that the first,
-    random weights are soon forgotten. Buffers that are numbers (batch norm's
-    statistics) are averaged too, whole numbers are taken as they are. The
-    training itself never sees the average.
+    d = min(``decay``, (1 + t) / (10 + t)) after t steps, so that the first, random
+    weights soon have no influence. Floating point buffers (the statistics of batch
+    norms) are averaged too, whole numbers are copied. The training itself does not
+    use the average.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -21,7 +26,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def follow(self, model: nn.Module, steps: int) -> None:
-        """Take in the weights that ``model`` has after ``steps`` steps."""
+        """Update the average with the weights of ``model`` after ``steps`` steps."""
         share = 1 - min(self.decay, (1 + steps) / (10 + steps))
         for key, value in model.state_dict().items():
             if value.is_floating_point():
@@ -30,10 +35,10 @@ class WeightAverage:
                 self.tensors[key].copy_(value)
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Continue with an average that was stored."""
+        """Continue with a stored average."""
         for key, value in self.tensors.items():
             value.copy_(tensors[key])
 
     def give(self, model: nn.Module) -> None:
-        """Put the average in the place of the weights."""
+        """Replace the weights of ``model`` by the average."""
         model.load_state_dict(self.tensors)

@@ -27,18 +27,18 @@ from radii.training.objectives.objective import Loss, Moment, Objective
 
 @dataclass(frozen=True)
 class Team:
-    """The processes that train together; alone, every operation is the identity."""
+    """The processes that train one network together; with one process, every operation does nothing."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes files and talks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def share(self, rows: Tensor) -> Tensor:
-        """This process's part of a batch."""
+        """The part of a batch that this process computes."""
         if len(rows) % self.size:
             raise InputError(
                 f"A batch of {len(rows)} cannot be shared equally by {self.size} processes; "
@@ -56,7 +56,7 @@ class Team:
         return sums.tolist()
 
     def agreed(self, choice: bool) -> bool:
-        """What the leading process chose."""
+        """The choice of the leading process, for all processes."""
         if self.size == 1:
             return choice
         decision = torch.tensor([int(choice)])
@@ -86,7 +86,7 @@ class LossStep(nn.Module):
 
 
 def team() -> Team:
-    """The team of this process: of torchrun, if it has been joined, else the process alone."""
+    """The team that this process has joined, or the process alone."""
     if not is_initialized():
         return Team()
     return Team(torch.distributed.get_rank(), torch.distributed.get_world_size())
@@ -94,7 +94,7 @@ def team() -> Team:
 
 @contextmanager
 def teamwork() -> Iterator[Team]:
-    """Join the processes that torchrun started (none, without it); gloo, since models live on the CPU here."""
+    """Join the processes that torchrun started (none, without torchrun), by gloo, because models are on the CPU."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or is_initialized():
         yield team()
         return

@@ -23,11 +23,18 @@ Start = Literal["uniform", "normal"]
 
 @dataclass(frozen=True)
 class Inner:
-    """max over the ball of a loss of the logits, by ``steps`` ascent steps of ``step`` times the radius.
+    """The inner maximum of robust training: a loss of the logits, maximized over the ball by projected ascent.
 
-    ``start``: uniform in the ball (Madry et al. 2018) or x + 0.001 N(0, I)
-    (Zhang et al. 2019). ``warmup``: the share of the training over which the
-    radius grows from 0 to its full size. ``mode``: of the network meanwhile.
+    Args:
+        ball: the threat model, l2 or linf.
+        steps: number of ascent steps.
+        step: length of a step, as a share of the radius.
+        start: ``uniform`` in the ball (Madry et al. 2018), or ``normal``: x + 0.001 N(0, I) (Zhang et al. 2019).
+        warmup: share of the training in which the radius grows from 0 to its full size.
+        mode: of the network during the search, ``eval`` or ``train``.
+
+    Raises:
+        InputError: an l1 ball, or numbers outside their range.
     """
 
     ball: Ball
@@ -48,7 +55,7 @@ class Inner:
             raise unknown_name("mode of the inner attack", self.mode, ["eval", "train"])
 
     def ball_at(self, moment: Moment) -> Ball:
-        """The ball, grown as far as the warm-up is."""
+        """The ball at this moment of the warm-up."""
         grown = 1.0 if not self.warmup else min(1.0, (moment.number + 1) / (self.warmup * moment.total))
         return self.ball.with_radius(self.ball.radius * grown)
 

@@ -26,7 +26,7 @@ from radii.models.layers.sll import SLLConv2d, SLLLinear
 from radii.models.layers.soc import SOCConv2d
 from radii.models.lipschitz.folding import fold
 from radii.models.lipschitz.network_bound import lipschitz_bound
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 
 LAYERS = {
     "cpl": (lambda: CPLConv2d(3, 3), (3, 5, 4)),

@@ -7,11 +7,15 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.zoo.lipschitz_convnet import LipschitzConvNet
-from radii.training.objectives.gloro import GloRo
+from radii.models.zoo.lipschitz_networks import LipschitzConvNet
+from radii.training.objectives.cross_entropies import (
+    GloRo,
+    OffsetCrossEntropy,
+    SelfNormalizingCrossEntropy,
+    offset_cross_entropy,
+    self_normalizing_cross_entropy,
+)
 from radii.training.objectives.objective import Moment
-from radii.training.objectives.offset_cross_entropy import OffsetCrossEntropy, offset_cross_entropy
-from radii.training.objectives.self_normalizing import SelfNormalizingCrossEntropy, self_normalizing_cross_entropy
 
 LOGITS = torch.randn(16, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 LABELS = torch.arange(16) % 10

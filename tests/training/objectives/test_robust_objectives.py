@@ -18,13 +18,12 @@ from radii.models.io.bundle import Architecture, initialised, save_bundle
 from radii.models.zoo.mlp import MLP
 from radii.threat import Ball
 from radii.training.objectives import METHODS
-from radii.training.objectives.adversarial import AdversarialTraining
-from radii.training.objectives.gaussian_noise import GaussianNoise
+from radii.training.objectives.adversarial import AdversarialTraining, Trades
+from radii.training.objectives.cross_entropies import GaussianNoise
 from radii.training.objectives.gradient_regularization import GradientRegularization
 from radii.training.objectives.local_linearity import LocalLinearity
 from radii.training.objectives.objective import Moment, Objective
 from radii.training.objectives.robust_self_training import RobustSelfTraining
-from radii.training.objectives.trades import Trades
 
 MOMENT = Moment(3, 10, seed=5)
 EPS = 0.2

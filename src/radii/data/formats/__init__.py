@@ -1,6 +1,6 @@
-"""What a dataset can be stored as: parquet in the Hugging Face layout, .npz, a folder of images by class.
+"""The file formats of datasets: parquet in the Hugging Face layout, .npz, and a folder of images by class.
 
-Readers open files that strangers wrote: no pickle, no decompression bomb, and
+The readers open files of unknown origin: no pickle, no decompression bomb, and
 every fault is one :class:`~radii.errors.InputError` that names the file or row.
 """
 

@@ -14,7 +14,7 @@ from radii.errors import InputError
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """One image per file; satisfies :class:`Encoded`."""
+    """One image per file; an :class:`Encoded`."""
 
     files: tuple[Path, ...]
 

@@ -23,7 +23,7 @@ LABEL_COLUMNS = ("label", "labels", "fine_label", "class", "target", "y")
 
 @dataclass(frozen=True)
 class ParquetImages:
-    """The image column of some files, row after row; satisfies :class:`Encoded`."""
+    """The image column of some files, row after row; an :class:`Encoded`."""
 
     files: tuple[Path, ...]
     column: str
@@ -62,7 +62,7 @@ def read(path: Path) -> Source:
 
 @contextmanager
 def opened(file: Path) -> Iterator[pq.ParquetFile]:
-    """A parquet file; whatever is wrong with it becomes one sentence."""
+    """A parquet file in a context; every fault of it becomes an InputError of one sentence."""
     try:
         with pq.ParquetFile(file) as parquet:
             yield parquet

@@ -1,4 +1,4 @@
-"""A source: what a file or folder holds, opened but not decoded yet."""
+"""A source: the contents of a file or folder, opened but not decoded yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ class Encoded(Protocol):
 
 @dataclass(frozen=True)
 class Side:
-    """One split: labels, and inputs either decoded or still encoded."""
+    """One split of a source.
+
+    Args:
+        y: labels [n].
+        x: inputs [n, …], or images that are still encoded.
+    """
 
     y: NDArray[np.int64]
     x: NDArray[np.generic] | Encoded
@@ -36,7 +41,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Source:
-    """Class names and splits: ``train`` and ``test``, or ``all`` when the files know no split."""
+    """Class names and splits of a source.
+
+    Args:
+        classes: the names of the classes.
+        sides: ``train`` and ``test``, or ``all`` where the files have no split.
+    """
 
     classes: tuple[str, ...]
     sides: dict[str, Side]
@@ -50,7 +60,7 @@ def identity(path: Path) -> dict[str, Any]:
 
 
 def format_of(path: Path) -> str | None:
-    """parquet, npz or folder, by names alone; None if nothing there is a dataset."""
+    """The format of ``path`` by its names only: parquet, npz or folder; None if it is no dataset."""
     if path.is_file():
         return {".parquet": "parquet", ".npz": "npz"}.get(path.suffix.lower())
     if any(path.rglob("*.parquet")):
@@ -59,7 +69,11 @@ def format_of(path: Path) -> str | None:
 
 
 def open_source(path: Path) -> Source:
-    """Open what stands at ``path``, whatever its format."""
+    """Open the dataset at ``path``, in any of the formats.
+
+    Raises:
+        InputError: no known format, or a damaged file.
+    """
     from radii.data.formats import folder, npz, parquet
 
     readers = {"parquet": parquet.read, "npz": npz.read, "folder": folder.read}
@@ -82,7 +96,7 @@ def check_regular(file: Path) -> None:
 
 
 def named_sides(names: list[str]) -> dict[str, str]:
-    """Which of these split names is train and which is test; neither: all of them are one split.
+    """Which split name means train and which means test; empty if the names do not give both.
 
     >>> named_sides(["train", "validation"])
     {'train': 'train', 'test': 'validation'}
@@ -94,10 +108,18 @@ def named_sides(names: list[str]) -> dict[str, str]:
 def class_numbers(
     labels: list[NDArray[Any]], names: tuple[str, ...] | None, where: Path
 ) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
-    """Labels of the splits as int64 class numbers, and the class names.
+    """Labels of all splits as int64 class numbers, and the class names.
 
-    Words are numbered in alphabetical order. Whole numbers keep their value;
-    without names, the classes are 0..largest label.
+    Words are numbered in alphabetical order. Whole numbers keep their value; where
+    there are no names, the classes are 0..largest label.
+
+    Args:
+        labels: one array per split.
+        names: the class names in the file; None if it has none.
+        where: the file, for error messages.
+
+    Raises:
+        InputError: labels that are neither words nor class numbers.
     """
     every = np.concatenate(labels)
     if every.dtype.kind in "US":

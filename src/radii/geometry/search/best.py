@@ -1,4 +1,4 @@
-"""The k best references of each query so far: the one thing every search and every shard passes on."""
+"""The k best references of each query so far: what every search returns, and what merges."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Best:
 
     @classmethod
     def empty(cls, queries: int, k: int) -> Best:
-        """Nothing found yet."""
+        """No neighbors yet."""
         return cls(np.full((queries, k), np.inf), np.full((queries, k), -1, np.int64))
 
     def merged(self, other: Best) -> Best:
-        """The k best of both: associative and commutative, so shards may come in any order."""
+        """The k best of both. The order of merging does not matter."""
         k = self.score.shape[1]
         score = np.concatenate([self.score, other.score], 1)
         index = np.concatenate([self.index, other.index], 1)

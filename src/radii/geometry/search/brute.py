@@ -1,4 +1,4 @@
-"""Every distance, one after another: for problems so small that loading a compiler costs more."""
+"""All distances, one by one: for problems so small that loading the compiler takes longer."""
 
 from __future__ import annotations
 

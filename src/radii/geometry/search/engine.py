@@ -1,4 +1,7 @@
-"""A search over all queries: small ones at once, large ones in blocks on threads, resumed where they stopped."""
+"""A search over all queries: small ones at once, large ones in blocks on threads.
+
+With a folder, a killed search continues with the blocks that it had not finished.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,12 @@ Prepared = Callable[[Points, NDArray[np.int64], int], Best]
 
 @dataclass(frozen=True)
 class Work:
-    """How a search is carried out; nothing here changes its result.
+    """How a search is carried out; it never changes the result.
 
-    ``workers`` threads (all cores this process may use by default). In
-    ``folder`` every finished block is kept, so that the same search, killed
-    and started again, continues; the folder is the caller's to delete.
+    Args:
+        workers: threads; default: all cores that this process may use.
+        folder: where finished blocks are stored, so that the same search continues
+            after a kill; the caller deletes it. None: nothing is stored.
     """
 
     workers: int | None = None
@@ -50,7 +54,17 @@ class Work:
 def search(
     queries: Points, references: Points, norm: Norm, label: str, k: int, own: int | None, work: Work | None = None
 ) -> Best:
-    """The k best references of each query in ``norm``; query i is reference ``own + i`` itself, if ``own`` is given."""
+    """The k best references of each query.
+
+    Args:
+        queries: the points that look for neighbors.
+        references: the points that may be neighbors.
+        norm: ``linf``, ``l2`` or ``l1``.
+        label: ``other``, ``same`` or ``any``, see :func:`radii.geometry.search.neighbors.nearest`.
+        k: number of neighbors.
+        own: query i is the reference ``own + i``, which is not its neighbor; None if no query is a reference.
+        work: threads and folder.
+    """
     work = work or Work()
     pairs = len(queries) * len(references)
     if work.folder is None and pairs * queries.dimensions <= SMALL:
@@ -79,7 +93,7 @@ def search(
 
 
 def _in_order(threads: Executor, block: Callable[[int], Best], count: int, task: progress.Task) -> list[Best]:
-    """All blocks, started on the threads and gathered in order; a failure or Ctrl-C cancels what has not begun."""
+    """All blocks, computed on the threads, in order; a failure or Ctrl-C cancels those that have not begun."""
     futures = [threads.submit(copy_context().run, block, number) for number in range(count)]
     try:
         results = []

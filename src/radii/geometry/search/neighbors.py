@@ -47,13 +47,22 @@ def nearest(
     k: int = 1,
     work: Work | None = None,
 ) -> Neighbors:
-    """The k nearest neighbors of every row of ``x`` [n, …] among ``within`` = (x, y), or among ``x`` itself.
+    """The k nearest neighbors of every row of ``x``. Exact.
 
-    ``label`` says which references count: those with another label, with the
-    same, or any. Searched within itself, a point is never its own neighbor,
-    but its duplicates are. uint8 pixels count as multiples of 1/255 and give
-    exact results (54/255 is 54/255); float32 is compared in float64. ``work``
-    sets threads and a folder from which a killed search resumes.
+    uint8 pixels count as multiples of 1/255 and give exact distances; float32 is
+    compared in float64. A point is never its own neighbor, but its duplicates are.
+
+    Args:
+        x: queries [n, …], uint8 pixels or floating point features.
+        y: their labels [n].
+        within: the references (x, y); default: the queries themselves.
+        norm: ``linf``, ``l2`` or ``l1``.
+        label: which references count: with an ``other`` label, with the ``same``, or ``any``.
+        k: number of neighbors.
+        work: the number of threads, and a folder from which a killed search continues.
+
+    Raises:
+        InputError: sets that do not fit together, or numbers that are not finite.
     """
     queries = labelled(x, y)
     references = queries if within is None else labelled(*within, name="within")

@@ -41,10 +41,16 @@ class Points:
 
 
 def labelled(x: Any, y: Any, name: str = "x") -> Points:
-    """Arrays, memory maps or CPU tensors as :class:`Points`; nothing large is copied unless its type must change.
+    """Arrays, memory maps or CPU tensors as :class:`Points`; large inputs are copied only if their type must change.
 
-    ``x`` [n, …] uint8 or floating point, ``y`` [n] whole numbers. float64 and
-    float16 become float32, the type in which classifiers see their inputs.
+    Args:
+        x: [n, …] uint8 or floating point; float64 and float16 become float32, the
+            type in which classifiers see their inputs.
+        y: [n] whole numbers.
+        name: of ``x`` in error messages.
+
+    Raises:
+        InputError: other types or shapes.
     """
     rows, labels = np.asanyarray(x), np.asarray(y)
     if rows.ndim < 2 or len(rows) == 0:

@@ -1,13 +1,13 @@
-"""Almost-orthogonal layers: each input channel is divided so that no layer can stretch distances.
+"""Almost-orthogonal layers (AOL): every input channel is divided so that the layer cannot increase distances.
 
 W' = W diag(t)^{-1/2} with t_i = sum_j |W^T W|_{ij} has spectral norm at most 1
-(Prach & Lampert 2022, Theorem 1); for a convolution the sum also runs over the
+(Prach & Lampert 2022, Theorem 1). For a convolution the sum also runs over the
 shifts of the kernel's autocorrelation (Theorem 2). The bound is that of the
 infinite convolution, so it holds for every image size, for zero and circular
 padding, for strides (fewer outputs), dilations and groups.
 
-Guarantee: 1-Lipschitz for any weights. Cost: 38 c^3 products per step for a
-3 x 3 kernel of c channels, none at inference once folded.
+Guarantee: 1-Lipschitz for any weights. Cost: 38 c^3 products per training step
+for a 3 x 3 kernel of c channels; none at inference once folded.
 """
 
 from __future__ import annotations
@@ -104,11 +104,15 @@ def rescaled(kernel: Tensor, groups: int = 1) -> Tensor:
 
 
 class AOLConv2d(EffectiveWeight, nn.Conv2d):
-    """1-Lipschitz convolution by rescaling input channels; arguments of ``nn.Conv2d``.
+    """A 1-Lipschitz convolution by rescaling input channels.
 
-    ``weight`` is initialized to the identity. Padding must be zeros or
-    circular (no more than makes the output as large as the input): reflecting
-    or replicating pixels repeats them, which stretches.
+    The arguments are those of ``nn.Conv2d``. ``padding_mode`` must be ``zeros``, or
+    ``circular`` with at most so much padding that the output is as large as the
+    input: other modes repeat pixels, which increases distances. ``weight``
+    starts as the identity.
+
+    Raises:
+        InputError: another padding.
     """
 
     def reset_parameters(self) -> None:
@@ -149,12 +153,21 @@ class AOLConv2d(EffectiveWeight, nn.Conv2d):
 
 
 class AOLLinear(EffectiveWeight, nn.Linear):
-    """1-Lipschitz linear map by rescaling; arguments of ``nn.Linear`` and ``side``.
+    """A 1-Lipschitz linear layer by rescaling.
 
-    ``side="input"`` divides input features, the paper's formula;
-    ``side="output"`` divides output features by the sums of |W W^T|, which is
-    as valid (a matrix and its transpose have one norm) and much cheaper for a
-    head with few outputs.
+    Args:
+        in_features: as in ``nn.Linear``.
+        out_features: as in ``nn.Linear``.
+        bias: as in ``nn.Linear``.
+        side: ``input`` divides the input features, the paper's formula. ``output``
+            divides the output features by the row sums of |W W^T|: as valid (a
+            matrix and its transpose have one norm), and much cheaper for a head
+            with few outputs.
+        device: as in ``nn.Linear``.
+        dtype: as in ``nn.Linear``.
+
+    Raises:
+        InputError: another ``side``.
     """
 
     def __init__(

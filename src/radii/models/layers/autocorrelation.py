@@ -63,7 +63,7 @@ def _mirrored(signs: Tensor, gradient: Tensor) -> Tensor:
 
 
 def _kept_signs(values: Tensor) -> Tensor:
-    """One byte per sign: forward keeps them until backward, and memory given back is paid for again."""
+    """One byte per sign: the forward pass stores them until the backward pass."""
     return values.sign_().to(torch.int8)
 
 
@@ -93,7 +93,7 @@ def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: T
 
 
 def _in_plain_memory(weight: Tensor) -> bool:
-    """Numbers that a compiled loop can read: on the CPU, and no stand-in, as in exporting."""
+    """Whether a compiled loop can read the numbers: a real float tensor on the CPU, not a stand-in of an export."""
     plain = type(weight) in (Tensor, torch.nn.Parameter) and weight.device.type == "cpu"
     return plain and weight.dtype in (torch.float32, torch.float64)
 

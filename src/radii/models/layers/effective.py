@@ -20,13 +20,13 @@ def full_precision() -> Iterator[None]:
 
 
 class Remembering(nn.Module):
-    """Base of layers that derive a tensor from their parameters and buffers.
+    """Base of layers that compute a tensor from their parameters and buffers.
 
-    Where no gradient to the weights is wanted, the result is kept beside a
-    copy of all parameters and buffers and used again only while each equals
-    its copy, value for value. Hence nothing can be stale: ``load_state_dict``,
-    a write through ``.data``, ``deepcopy``, ``.double()`` and moving averages
-    all lead to a recomputation, and a second backward finds its own graph.
+    Where no gradient to the weights is needed, the result is stored with a copy of
+    all parameters and buffers. It is used again only while each of them equals its
+    copy, value for value. Therefore it can never be outdated: ``load_state_dict``,
+    a write through ``.data``, ``deepcopy``, ``.double()`` and moving averages all
+    lead to a new computation, and a second backward finds its own graph.
     """
 
     _kept: tuple[tuple[int, ...], list[Tensor], Tensor] | None = None
@@ -59,7 +59,7 @@ class Remembering(nn.Module):
 
 
 class EffectiveWeight(Remembering):
-    """Base of layers that apply ``compute_effective_weight()`` instead of ``weight``."""
+    """Base of layers that apply ``compute_effective_weight()`` instead of the parameter ``weight``."""
 
     def compute_effective_weight(self) -> Tensor:
         """The weight that is really applied, differentiable in the parameters."""

@@ -1,4 +1,4 @@
-"""Families of layers by name, so that architectures differ from their plain twin by one word."""
+"""Families of layers by name, so that a constrained network and its plain version differ by one word."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True)
 class LayerFamily:
-    """Makers of layers.
+    """How one family builds its layers.
 
-    ``conv(channels, kernel_size, image_size)`` and ``linear(features)`` keep
-    shapes; ``head(features, classes)`` gives logits.
+    Args:
+        conv: ``conv(channels, kernel_size, image_size)``, a convolution that keeps the shape.
+        linear: ``linear(features)``, a linear layer that keeps the shape.
+        head: ``head(features, classes)``, the last layer, which returns logits.
     """
 
     conv: Callable[[int, int, Size], nn.Module]

@@ -49,13 +49,24 @@ def pair(projection: Tensor, axis: int) -> Tensor:
 
 
 class OrthogonalConv2d(EffectiveWeight):
-    """A convolution with an explicit orthogonal kernel; square, without groups and dilation.
+    """A convolution with an explicit orthogonal kernel, without groups and dilation.
 
-    ``kernel_size - stride`` pairs of projectors in each direction, then an
-    orthogonal matrix from ``in * stride^2`` to ``out`` channels on patches.
-    Needs kernel_size >= stride. ``padding`` is zeros on each side, or
-    circular with ``padding_mode``; then the image's sides must be multiples
-    of the stride, since patches that overlap after one turn would stretch.
+    The kernel is a product of ``kernel_size - stride`` pairs of projectors in each
+    direction and an orthogonal matrix from ``in * stride^2`` to ``out`` channels.
+
+    Args:
+        in_channels: channels of the input.
+        out_channels: channels of the output.
+        kernel_size: side of the kernel, at least ``stride``.
+        stride: pixels between two outputs.
+        padding: pixels added on each side.
+        bias: whether to add a bias per output channel.
+        padding_mode: ``zeros`` or ``circular``. With ``circular`` the sides of the
+            image must be multiples of the stride, because overlapping patches
+            would increase distances.
+
+    Raises:
+        InputError: sizes that do not fit together.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""A spectral norm that follows its weights: one power iteration per training step, Lanczos in eval mode.
+"""The spectral norm of a weight that changes slowly: one power iteration per training step, Lanczos in eval mode.
 
-It is an estimate from below, good for training and for shaping a layer;
-no certificate rests on it (:mod:`radii.models.lipschitz.network_bound` proves the layer's
-constant, whatever this returned).
+It is an estimate from below: good enough to train with and to scale a layer.
+No certificate relies on it: :mod:`radii.models.lipschitz.network_bound` proves
+the layer's constant, whatever the estimate was.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def deterministic_start(shape: tuple[int, ...], like: Tensor) -> Tensor:
 
 
 class WarmNorm(Remembering):
-    """Base of layers that need the norm of their ``weight`` as an operator on their input's size.
+    """Base of layers that need the norm of their ``weight`` as an operator on inputs of one size.
 
-    ``direction`` is the warm singular vector. It is a buffer, so it is saved,
-    copied and loaded with the weights; training forwards move it, eval forwards
-    only start from it, and from a fixed vector for another input size. So
-    the value is a function of the weights, ``direction`` and the size alone.
+    ``direction`` is the last estimate of the first singular vector, where the next
+    iteration starts. It is a buffer, so it is saved, copied and loaded with the
+    weights. Forward passes in train mode change it; in eval mode they only start
+    from it. For another input size they start from a fixed vector. So the norm is
+    a function of the weights, ``direction`` and the size only.
     """
 
     weight: nn.Parameter

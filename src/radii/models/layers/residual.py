@@ -43,7 +43,7 @@ def _plain_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _ResidualConvolution(torch.autograd.Function):
-    """The step with a backward that reuses its buffers; two convolutions should cost no more than two.
+    """The step with a hand-written backward that uses its buffers again, so it costs two convolutions and no more.
 
     With h = relu(W x + b) and its derivative D, a gradient g gives h' = D W g,
     dx = g - W^T h', dW = -(h g^T + h' x^T) and db = -h'.
@@ -82,13 +82,13 @@ def _where_active(values: Tensor, hidden: Tensor) -> Tensor:
 
 
 def check_odd(kernel_size: int) -> None:
-    """Refuse kernels without a center: the transpose would shift the image."""
+    """Refuse kernels without a center pixel: their transpose would shift the image."""
     if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
         raise InputError(f"kernel_size must be an odd number in a residual layer, got {kernel_size} instead.")
 
 
 def check_input(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
-    """Refuse inputs that are no batch of what ``weight`` takes."""
+    """Refuse inputs that ``weight`` cannot be applied to."""
     if x.dim() != weight.dim() or x.shape[1] != weight.shape[1]:
         wanted = f"[n, {weight.shape[1]}{', h, w' if weight.dim() == 4 else ''}]"
         raise InputError(f"{type(layer).__name__} takes {wanted}, got {tuple(x.shape)} instead.")

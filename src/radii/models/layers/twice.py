@@ -11,11 +11,18 @@ from torch import Tensor
 def differentiable_gradients(
     function: Callable[..., Tensor], inputs: Sequence[Tensor | None], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of ``function(*inputs)``, differentiable again.
+    """The gradients of ``function(*inputs)``, which can be differentiated again.
 
-    What a backward returns when torch will differentiate it, which is when
-    gradients are enabled there (``create_graph``); ``function`` is the layer by
-    plain operations.
+    A hand-written backward returns them when torch will differentiate it, that is
+    when gradients are enabled inside the backward (``create_graph=True``).
+
+    Args:
+        function: the layer written with plain torch operations.
+        inputs: its arguments; None stands for a missing bias.
+        gradient: the gradient of the result.
+
+    Returns:
+        One gradient per input; None for inputs that need none.
     """
     needed = [value is not None and value.requires_grad for value in inputs]
     with torch.enable_grad():

@@ -14,14 +14,23 @@ _P = {"l1": 1.0, "l2": 2.0, "linf": float("inf")}
 class DistanceClassifier(nn.Module):
     """Logits -dist(x, X_i) / r for the points X_i of each class (Yang et al. 2020, Thm. 1).
 
-    Each logit is 1/r-Lipschitz in ``norm``. If points of different classes are
-    at least 2r apart, then on every stored point the own class leads by at
-    least 2, so the prediction is right on the open ball of radius r around it
-    (astuteness 1). The guarantee covers the stored points; elsewhere this is
-    the nearest-neighbor rule. The paper predicts the argmin of the distances;
-    logits carry the minus sign, so that argmax means the same.
+    Each logit is 1/r-Lipschitz in ``norm``. If points of different classes are at
+    least 2r apart, then at every stored point the logit of its class is the
+    largest by at least 2, so the prediction is right on the open ball of radius r
+    around it (astuteness 1). The guarantee is for the stored points; elsewhere
+    this is the nearest-neighbor rule, as a network with gradients. The paper
+    predicts the argmin of the distances; logits have the minus sign, so that
+    argmax means the same.
 
-    ``x`` [m, …] float32 in pixel units, ``y`` [m] int64.
+    Args:
+        x: stored points [m, …], float32 in pixel units.
+        y: their labels [m], int64.
+        radius: r, half the separation of the points; positive.
+        norm: ``l1``, ``l2`` or ``linf``.
+        classes: number of logits; default: the largest label + 1.
+
+    Raises:
+        InputError: a radius that is not positive, or labels that do not fit.
     """
 
     points: Tensor

@@ -19,12 +19,19 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 class MLP(nn.Sequential):
-    """``depth`` linear layers with ``width`` hidden units each, an activation and dropout between them.
+    """``depth`` linear layers with an activation and dropout between them.
 
-    Inputs are [n, d] features, or images [n, c, h, w], which are flattened.
-    ``depth=1`` is a linear classifier, ``depth=2`` a two-layer network,
-    ``depth=8, width=3072`` the plain twin of the 8-layer MLP of Prach &
-    Lampert 2025 (1024 wide on MNIST).
+    ``depth=1`` is a linear classifier, ``depth=2`` a two-layer network, ``depth=8,
+    width=3072`` the plain version of the 8-layer MLP of Prach & Lampert 2025 (1024
+    wide on MNIST).
+
+    Args:
+        input_shape: shape of one input; images are flattened.
+        classes: number of logits.
+        width: hidden units of every layer.
+        depth: number of linear layers.
+        activation: relu, gelu, tanh, silu or leaky-relu.
+        dropout: probability in [0, 1) that a hidden unit is set to zero in training.
     """
 
     def __init__(

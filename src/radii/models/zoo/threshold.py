@@ -1,8 +1,8 @@
-"""Networks that look at pixels through a threshold: what robustness on binary images costs, honestly.
+"""Networks that see pixels through a threshold: an honest baseline of robustness on binary images.
 
-Perturbations of size r < 1/2 of a binary image do not cross 1/2, so whatever
-stands behind a threshold is as robust as it is accurate. Both networks here are
-small ConvNets of the size of Wong & Kolter's; bounds of any kind are exact on them.
+A perturbation of size r < 1/2 of a binary image does not cross 1/2, so a network
+behind a threshold is as robust as it is accurate. Both networks are small
+ConvNets of the size of Wong & Kolter's. All bounds are exact on them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.zoo.cnn import WongKolterConvNet
+from radii.models.zoo.convnets import WongKolterConvNet
 
 
 class ThresholdConvNet(nn.Module):

@@ -50,12 +50,19 @@ class WideBlock(nn.Module):
 
 
 class WideResNet(nn.Sequential):
-    """WRN-depth-widen: three groups of (depth - 4) / 6 blocks with 16k, 32k and 64k channels.
+    """WRN-depth-widen: three groups of (depth - 4) / 6 blocks with 16k, 32k and 64k channels (k = ``widen``).
 
-    WRN-28-4 in Ding et al. 2019 (widen 0.25, 1 and 4 in their Table 5),
-    WRN-40-10 in Yang et al. 2020 with dropout 0.2 on CIFAR-10 and 0.5 on SVHN.
-    ``standardize`` puts :class:`PerImageStandardization` in front. Images of at
-    least 4 x 4; global average pooling before the linear head.
+    WRN-28-4 in Ding et al. 2019 (widen 0.25, 1 and 4 in their Table 5); WRN-40-10
+    in Yang et al. 2020 with dropout 0.2 on CIFAR-10 and 0.5 on SVHN. Global average
+    pooling before the linear head.
+
+    Args:
+        input_shape: [c, h, w], at least 4 x 4 pixels.
+        classes: number of logits.
+        depth: 10, 16, 22, 28, 34, 40, …
+        widen: the factor of all widths.
+        dropout: probability in [0, 1), inside every block.
+        standardize: put :class:`PerImageStandardization` in front.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -10,8 +11,33 @@ from torch.nn import functional as F
 
 from radii.attacks.ascent import steepest
 from radii.errors import InputError, unknown_name
-from radii.training.objectives.masks import Masks
 from radii.training.objectives.objective import Loss, Moment
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The state of the global random streams before a forward pass.
+
+    With it a second pass draws the same dropout masks: finite differences must
+    compare one network with itself.
+    """
+
+    cpu: Tensor
+    device: torch.device
+    accelerator: Tensor | None
+
+    @classmethod
+    def before(cls, x: Tensor) -> Masks:
+        """Remember the masks that the next pass over ``x`` will draw."""
+        on_device = torch.cuda.get_rng_state(x.device) if x.is_cuda else None
+        return cls(torch.random.get_rng_state(), x.device, on_device)
+
+    def again(self) -> None:
+        """Let the next pass draw the same masks."""
+        torch.random.set_rng_state(self.cpu)
+        if self.accelerator is not None:
+            torch.cuda.set_rng_state(self.accelerator, self.device)
+
 
 Variant = Literal["double-backpropagation", "finite-difference", "reference"]
 

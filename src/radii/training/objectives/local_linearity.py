@@ -13,7 +13,7 @@ from radii.errors import unknown_name
 from radii.threat import Ball, length, per_row
 from radii.training.attackable import attackable
 from radii.training.inner import Inner
-from radii.training.objectives.masks import Masks
+from radii.training.objectives.gradient_regularization import Masks
 from radii.training.objectives.objective import Loss, Moment
 
 Variant = Literal["paper", "reference"]

@@ -17,8 +17,8 @@ from radii.models.io.bundle import load_bundle
 from radii.threat import Ball
 from radii.training.attackable import Mode
 from radii.training.inner import Inner
+from radii.training.objectives.adversarial import both
 from radii.training.objectives.objective import Loss, Moment
-from radii.training.objectives.trades import both
 
 
 class RobustSelfTraining:

@@ -1,8 +1,9 @@
-"""The 1-Lipschitz ConvNet of Prach & Lampert 2025: no layer, and so not the network, stretches distances."""
+"""The 1-Lipschitz ConvNet and MLP of Prach & Lampert 2025, with a family of layers chosen by name."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import prod
 
 from torch import nn
 
@@ -75,5 +76,42 @@ class LipschitzConvNet(nn.Sequential):
         features = width * 2**blocks * (padded[0] >> blocks) * (padded[1] >> blocks)
         parts["flatten"] = nn.Flatten()
         parts["head"] = layers.head(features, classes)
+        super().__init__(parts)
+        self.input_shape = tuple(input_shape)
+
+
+class LipschitzMLP(nn.Sequential):
+    """Flatten, zeros up to ``width``, ``depth - 1`` times [linear, MaxMin], a linear head with one row per class.
+
+    Args:
+        input_shape: shape of one input.
+        classes: number of logits.
+        width: features of every hidden layer, even and at least the number of
+            inputs; 0: the number of inputs, rounded up to even (3072 in the paper).
+        depth: number of linear layers, 8 in the paper.
+        layer: the family of layers, for instance ``aol`` or ``plain``.
+    """
+
+    def __init__(
+        self,
+        input_shape: tuple[int, ...],
+        classes: int,
+        *,
+        width: int = 0,
+        depth: int = 8,
+        layer: str = "aol",
+    ) -> None:
+        inputs = prod(input_shape)
+        width = width or inputs + inputs % 2
+        if width < inputs or width % 2:
+            raise InputError(f"width must be even and at least the {inputs} inputs, got {width} instead.")
+        if depth < 1:
+            raise InputError(f"depth must be at least 1, got {depth} instead.")
+        layers = family(layer)
+        parts: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten(), features=ZeroChannels(width))
+        for number in range(depth - 1):
+            parts[f"linear{number}"] = layers.linear(width)
+            parts[f"activation{number}"] = MaxMin()
+        parts["head"] = layers.head(width, classes)
         super().__init__(parts)
         self.input_shape = tuple(input_shape)

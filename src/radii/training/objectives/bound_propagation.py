@@ -1,4 +1,8 @@
-"""Provable training: the loss at the worst logits that interval bounds allow."""
+"""Provable training: the loss at the worst logits that bounds over the ball allow.
+
+IntervalBounds uses intervals only (Gowal et al. 2018); CrownIBP uses intervals
+for hidden values and linear bounds for the margins (Zhang et al. 2020).
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,18 @@ from radii.training.objectives.objective import Loss, Moment
 class IntervalBounds:
     """loss = (1 - k) CE(worst logits over the ball, y) + k CE(f(x), y) (Gowal et al. 2018, Eq. 12).
 
-    The radius grows linearly from 0, at ``warmup`` of the training, to
-    ``radius``, at ``ramp`` of it; k falls with it from 1 to ``clean``. Worst
-    logits are the negated lower bounds of logit_y - logit_c from interval bound
-    propagation with the last linear layers merged. Batch norm enters as in eval mode.
+    Worst logits are the negated lower bounds of logit_y - logit_c by interval bound
+    propagation, with the last linear layers merged. Batch norms act as in eval mode.
+
+    Args:
+        radius: of the ball at the end of the ramp.
+        norm: of the ball.
+        warmup: share of the training after which the radius begins to grow from 0.
+        ramp: share of the training at which it reaches ``radius``.
+        clean: k at the end of the ramp; it is 1 at the beginning.
+
+    Raises:
+        InputError: shares outside 0 <= warmup < ramp <= 1, or ``clean`` outside [0, 1].
     """
 
     def __init__(
@@ -73,3 +85,42 @@ def all_margins(y: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     """Coefficients of logit_y - logit_c for every class c: [n, classes, classes]."""
     own = F.one_hot(y, classes).to(dtype)[:, None]
     return own - torch.eye(classes, dtype=dtype, device=y.device)
+
+
+class CrownIBP(IntervalBounds):
+    """Intervals for hidden values, one backward pass of linear bounds for margins (Zhang et al. 2020, Eq. 10).
+
+    Margins are b CROWN-IBP + (1 - b) IBP, where b falls from 1 to ``final`` while
+    the radius grows: linear bounds are tighter early, intervals train better late.
+
+    Args:
+        radius: as in :class:`IntervalBounds`, like the next four.
+        norm: of the ball.
+        warmup: when the radius begins to grow.
+        ramp: when it is complete.
+        clean: weight of the clean loss at the end.
+        final: b at the end of the ramp.
+    """
+
+    def __init__(
+        self,
+        radius: float = 0.3,
+        norm: Norm = "linf",
+        warmup: float = 0.05,
+        ramp: float = 0.5,
+        clean: float = 0.0,
+        final: float = 0.0,
+    ) -> None:
+        super().__init__(radius, norm, warmup, ramp, clean)
+        self.final = final
+
+    def worst_logits(self, model: nn.Module, x: Tensor, y: Tensor, classes: int, ball: Ball, moment: Moment) -> Tensor:
+        """Negated mixed lower bounds of logit_y - logit_c, 0 for c = y: [n, classes]."""
+        network, region = self.network(model, x), region_of(x, ball, x.dtype)
+        bounds, specs = forward(network, region), all_margins(y, classes, x.dtype)
+        share = 1 - self.grown(moment) * (1 - self.final)
+        intervals = backward(network, bounds, region, specs, network.output, deep=False)
+        if share == 0:
+            return -intervals
+        lines = backward(network, bounds, region, specs, network.output)
+        return -(share * lines + (1 - share) * intervals)

@@ -1,4 +1,4 @@
-"""The small convolutional networks of the papers: CNN1 and CNN2 (Yang et al. 2020), Wong & Kolter's ConvNet."""
+"""The small ConvNets of the papers: LeNet-5, SimpleConvNet, CNN1, CNN2 and Wong & Kolter's ConvNet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,78 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
+
+
+class LeNet5(nn.Sequential):
+    """Two 5x5 convolutions (32 and 64 channels, each with ReLU and 2x2 max pooling), 1024 hidden units.
+
+    Args:
+        input_shape: [c, h, w], at least 4 x 4 pixels.
+        classes: number of logits.
+        widen: the factor of all three widths (0.125 to 4 in Ding et al. 2019, Table 4).
+        dropout: probability in [0, 1), of the hidden units.
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int, widen: float = 1.0, dropout: float = 0.0) -> None:
+        if len(input_shape) != 3 or min(input_shape[1:]) < 4:
+            raise InputError(f"LeNet5 takes images of at least 4 x 4 pixels, got inputs of shape {input_shape}.")
+        if not widen > 0:
+            raise InputError(f"widen must be positive, got {widen} instead.")
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout must lie in [0, 1), got {dropout} instead.")
+        channels, height, width = input_shape
+        first, second, hidden = (max(1, round(size * widen)) for size in (32, 64, 1024))
+        parts: OrderedDict[str, nn.Module] = OrderedDict()
+        parts["conv1"] = nn.Conv2d(channels, first, 5, padding=2)
+        # max pooling before ReLU gives the same values (ReLU is monotone) at a quarter of its cost
+        parts["pool1"] = nn.MaxPool2d(2)
+        parts["relu1"] = nn.ReLU()
+        parts["conv2"] = nn.Conv2d(first, second, 5, padding=2)
+        parts["pool2"] = nn.MaxPool2d(2)
+        parts["relu2"] = nn.ReLU()
+        parts["flatten"] = nn.Flatten()
+        parts["fc1"] = nn.Linear(second * (height // 4) * (width // 4), hidden)
+        parts["relu3"] = nn.ReLU()
+        parts["dropout"] = nn.Dropout(dropout)
+        parts["fc2"] = nn.Linear(hidden, classes)
+        super().__init__(parts)
+
+
+class SimpleConvNet(nn.Sequential):
+    """Eight 3 x 3 convolutions with BatchNorm and ReLU, three of them pooled, global max, linear head.
+
+    The plain, accurate network of Prach & Lampert 2025. Channels w, w, 2w (pooled),
+    2w, 4w (pooled), 4w, 8w (pooled), 8w; pooled layers are convolution, MaxPool(2),
+    BatchNorm, ReLU. 4.7 million weights at ``width=64`` on 3 x 32 x 32. The paper
+    divides its logits by 8 in the loss: ``OffsetCrossEntropy(offset=0, temperature=8)``.
+
+    Args:
+        input_shape: [c, h, w], at least 8 x 8 pixels.
+        classes: number of logits.
+        width: channels of the first layer.
+    """
+
+    def __init__(self, input_shape: tuple[int, int, int], classes: int, *, width: int = 64) -> None:
+        if len(input_shape) != 3 or min(input_shape[1:]) < 8:
+            raise InputError(f"SimpleConvNet takes images [c, h, w] of at least 8 x 8, got {tuple(input_shape)}.")
+        if width < 1:
+            raise InputError(f"width must be at least 1, got {width} instead.")
+        plan = [(1, False), (1, False), (2, True), (2, False), (4, True), (4, False), (8, True), (8, False)]
+        parts: OrderedDict[str, nn.Module] = OrderedDict()
+        channels = input_shape[0]
+        for number, (factor, pooled) in enumerate(plan):
+            parts[f"conv{number}"] = nn.Conv2d(channels, width * factor, 3, padding=1, bias=False)
+            channels = width * factor
+            if pooled:
+                parts[f"pool{number}"] = nn.MaxPool2d(2)
+            parts[f"norm{number}"] = nn.BatchNorm2d(channels)
+            parts[f"activation{number}"] = nn.ReLU()
+        parts["global_max"] = nn.AdaptiveMaxPool2d(1)
+        parts["flatten"] = nn.Flatten()
+        parts["head"] = nn.Linear(channels, classes, bias=False)
+        super().__init__(parts)
+        self.input_shape = tuple(input_shape)
+
 
 Parts = OrderedDict[str, nn.Module]
 
