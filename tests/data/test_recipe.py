@@ -104,7 +104,7 @@ def test_digests_tell_variants_orders_and_sources_apart() -> None:
 
 
 def test_slow_variants_of_large_data_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variant_chain, "SLOW", 100)
+    monkeypatch.setattr(variant_chain, "CACHED_FROM_IMAGES", 100)
     first = sources.load("digits+edges")
     monkeypatch.setitem(
         variant_chain.KINDS, "edges", variant_chain.Kind(None, lambda _: pytest.fail("computed twice"), "")

@@ -54,7 +54,7 @@ def test_equals_the_definition(dtype, norm, label, coarse) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> Work:
     """Even small problems go through the compiled kernels."""
-    monkeypatch.setattr(engine, "SMALL", 0)
+    monkeypatch.setattr(engine, "BRUTE_FORCE_BELOW", 0)
     return Work(workers=2)
 
 

@@ -26,7 +26,7 @@ from radii.errors import InputError, unknown_name
 from radii.randomness import numpy_stream
 
 BUNDLED = "digits"
-ELSEWHERE = "Or give the path of a parquet file or folder, an .npz file, or a folder of images by class."
+PATH_HINT = "Or give the path of a parquet file or folder, an .npz file, or a folder of images by class."
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def locate(base: str) -> DatasetLocation:
         return _location(base, present)
     if os.sep in base or path.suffix:
         raise InputError(f"There is no file or folder {base!r}.")
-    raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], ELSEWHERE)
+    raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], PATH_HINT)
 
 
 def local(name: str) -> Path | None:

@@ -20,8 +20,8 @@ from radii.data import cache, subspace, variants
 from radii.data.dataset import Data
 from radii.errors import InputError, unknown_name
 
-REVISION = 1  # to be raised when a variant's meaning changes: digests, and with them runs, change too
-SLOW = 2000  # images from which on a slow variant is kept in the cache
+REVISION = 1  # raise it when the meaning of a variant changes: all digests and runs change with it
+CACHED_FROM_IMAGES = 2000  # a slow variant of at least so many images is stored in the cache
 GRAMMAR = "Write NAME+VARIANT:ARGUMENT, for example mnist+smooth:3 or cifar10+pca:1-16,513-3072+saturate:8."
 
 
@@ -57,7 +57,7 @@ class Variant:
         if self.kind == "subset":
             chosen = data.train.subset(int(self.argument))
             train_x, train_y, test_x = chosen.x, chosen.y, data.test.x
-        elif self.kind == "edges" and len(data.train) >= SLOW:
+        elif self.kind == "edges" and len(data.train) >= CACHED_FROM_IMAGES:
             kept = self._kept(data, digests)
             train_x, train_y, test_x = kept.train.x, data.train.y, kept.test.x
         else:

@@ -26,9 +26,9 @@ from radii.geometry.search.points import Points, fixed
 from radii.randomness import numpy_stream
 from radii.threat import Norm
 
-SMALL = 5e8  # coordinate differences that cost less than loading and preparing anything else
+BRUTE_FORCE_BELOW = 5e8  # coordinate differences; preparing a faster search takes longer than these
 BLOCK = 2048  # queries between two saves
-WANT = {"other": 0, "same": 1, "any": 2}
+LABEL_CODE = {"other": 0, "same": 1, "any": 2}
 
 Prepared = Callable[[Points, NDArray[np.int64], int], Best]
 
@@ -67,7 +67,7 @@ def search(
     """
     work = work or Work()
     pairs = len(queries) * len(references)
-    if work.folder is None and pairs * queries.dimensions <= SMALL:
+    if work.folder is None and pairs * queries.dimensions <= BRUTE_FORCE_BELOW:
         return brute.search(queries, references, norm, label, k, own)
     prepared = _Lazy(queries, references, norm, label)
     numbers = np.full(len(queries), -1) if own is None else np.arange(own, own + len(queries))
@@ -113,7 +113,7 @@ class _Lazy:
     def __init__(self, queries: Points, references: Points, norm: Norm, label: str) -> None:
         from threading import Lock
 
-        self._make = lambda: _prepare(queries, references, norm, WANT[label])
+        self._make = lambda: _prepare(queries, references, norm, LABEL_CODE[label])
         self._made: Prepared | None = None
         self._lock = Lock()
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-BLOCK = 128  # coordinates compared between two looks at whether to go on
+BLOCK = 128  # coordinates between two checks whether a pair can still be a neighbor
 OTHER, SAME, ANY = 0, 1, 2
 
 
