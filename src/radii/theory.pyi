@@ -5,14 +5,16 @@ from .papers.theory.concentration import concentration
 from .papers.theory.concentric_spheres import concentric_spheres
 from .papers.theory.facets import facets
 from .papers.theory.gaussian_model import gaussian_model
+from .papers.theory.gradient_flow import gradient_flow
 from .papers.theory.half_spaces import half_spaces
-from .papers.theory.max_margin_bias import gradient_flow, max_margin_bias, robust_network
+from .papers.theory.max_margin_bias import max_margin_bias
 from .papers.theory.nearest_neighbor_bound import nearest_neighbor_bound
 from .papers.theory.neighbor_distances import neighbor_distances
 from .papers.theory.no_free_robustness import no_free_robustness
 from .papers.theory.r_separation import r_separation
 from .papers.theory.random_networks import random_networks
 from .papers.theory.result import Result
+from .papers.theory.robust_network import robust_network
 from .papers.theory.statements import STATEMENTS
 
 __all__ = [

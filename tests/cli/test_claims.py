@@ -21,7 +21,7 @@ def test_the_ledger_names_every_claim(radii: Callable) -> None:
 
 def test_one_claim_is_explained(radii: Callable) -> None:
     shown = radii("claims", "ding-uniform-variance")
-    for words in ("holds", "Proposition 2.1", "The proof takes 1/4", "0.08333", "formulas-cpu.json", "formula-"):
+    for words in ("finding", "Proposition 2.1", "The proof takes 1/4", "0.08333", "formulas-cpu.json", "formula-"):
         assert words in shown.out
 
 

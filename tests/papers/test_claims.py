@@ -1,10 +1,9 @@
-"""The ledger: every claim has a source and a reason, holds on results like the paper's, and can fail."""
+"""The ledger: every claim has a source and a reason, and the verdict is the right one on results like the papers'."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,37 +11,27 @@ from typing import Any
 import pytest
 
 from radii.errors import InputError
-from radii.papers.claims import ding_training, prach_lampert_training
-from radii.papers.claims.claim import (
-    Claim,
-    NotMeasured,
-    Results,
-    all_claims,
-    check_budget,
-    choose,
-    is_shipped,
-    judge,
-    ledger,
-)
-from radii.papers.claims.reading import largest_fall, largest_rise, rank_correlation
-from radii.papers.claims.wording import evidence as evidence_words
-from radii.papers.claims.wording import expected, measured, outcome, summary
+from radii.papers.claims import checks
+from radii.papers.claims.checks import rank_correlation
+from radii.papers.claims.claim import Claim, Figure, all_claims, choose, read_claim
+from radii.papers.claims.study_cells import NotMeasured, StudyCells, certified
+from radii.papers.claims.verdict import check_budget, counts, is_shipped, judge, ledger, summary
 from radii.papers.published import published
 from radii.runs.store import Store
-from radii.studies import results as stored_results
 from radii.studies.results import Evidence
 from radii.studies.study import STUDIES, Measured
 
 CLAIMS = {claim.id: claim for claim in all_claims()}
-# Sentences of the papers that their own tables or exact recomputation contradict.
-CONTRADICTED = {
-    "yang-rough-methods",
-    "yang-lipschitzness-and-robustness",
-    "yang-dropout-smooths",
-    "ding-box-is-not-the-reason",
-    "ding-saturation-16",
-    "ding-interclass-distance",
-}
+VARIANTS = ("binarized", "original", *(f"smooth {s}" for s in range(2, 9)))
+
+
+def column(metric: str, method: str) -> dict[str, float]:
+    """A column of Table 2 as shares."""
+    return {v: published("003", "Table 2", dataset=f"MNIST {v}", method=method, metric=metric) / 100 for v in VARIANTS}
+
+
+def band(name: str, metric: str) -> float:
+    return published("000", "Table 1", method=f"PC {name.replace(',', ' & ')}", metric=metric) / 100
 
 
 def share(value: float) -> dict[str, Any]:
@@ -51,7 +40,7 @@ def share(value: float) -> dict[str, Any]:
 
 def table2() -> list[Measured]:
     """Cells of sensitivity-mnist with the figures of Table 2."""
-    columns = {(metric, method): ding_training.printed(metric, method) for metric, method in (
+    columns = {(metric, method): column(metric, method) for metric, method in (
         ("test_acc_pct", "standard"), ("test_acc_pct", "PGD"), ("robust_acc_pct", "PGD"),
         ("robustness_wrt_predictions_pct", "PGD"))}  # fmt: skip
     return [
@@ -64,24 +53,20 @@ def table2() -> list[Measured]:
             },
             f"evaluate-{variant}-{method}",
         )
-        for variant in ding_training.VARIANTS
+        for variant in VARIANTS
         for method in ("standard", "PGD")
     ]
 
 
 def table1() -> list[Measured]:
     """Cells of subspaces with the figures of Table 1."""
-    columns = {
-        metric: prach_lampert_training.printed(metric)
-        for metric in ("train_acc_pct", "test_acc_pct", "train_cra_36_255_pct", "test_cra_36_255_pct")
-    }
     cells = []
-    for band in prach_lampert_training.BANDS:
-        standard = {f"{s}_accuracy": columns[f"{s}_acc_pct"][band] for s in ("train", "test")}
-        bounded = {s: {"certified": [share(columns[f"{s}_cra_36_255_pct"][band])]} for s in ("train", "test")}
+    for name in checks.BANDS:
+        standard = {f"{split}_accuracy": band(name, f"{split}_acc_pct") for split in ("train", "test")}
+        bounded = {split: {"certified": [share(band(name, f"{split}_cra_36_255_pct"))]} for split in ("train", "test")}
         cells += [
-            Measured({"band": band, "model": "standard"}, standard, f"train-{band}"),
-            Measured({"band": band, "model": "1-Lipschitz"}, bounded, f"certify-{band}"),
+            Measured({"band": name, "model": "standard"}, standard, f"train-{name}"),
+            Measured({"band": name, "model": "1-Lipschitz"}, {"radii": [36 / 255], **bounded}, f"certify-{name}"),
         ]
     return cells
 
@@ -126,26 +111,14 @@ def separations() -> list[Measured]:
 MADE = {"sensitivity-mnist": table2, "subspaces": table1, "data-scaling": scaling, "separation": separations}
 
 
-def like_the_papers(study: str) -> Evidence:
-    """Results as the papers report them; those of laboratory studies are the ones we ran."""
-    if study in MADE:
-        cells = tuple(MADE[study]())
-        return Evidence(study, "paper", len(cells), cells, {}, "made up")
-    found = stored_results.find(study, Store.default(), "cpu")
-    assert found is not None
-    assert found.complete
-    return found
+def like_the_paper(study: str) -> Evidence:
+    """Results as the paper reports them."""
+    cells = tuple(MADE[study]())
+    return Evidence(study, "paper", len(cells), cells, {}, "made up")
 
 
-@pytest.fixture(scope="module")
-def papers() -> dict[str, Evidence]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RADII_RUNS", "nowhere")
-        return {study: like_the_papers(study) for study in {claim.study for claim in CLAIMS.values()}}
-
-
-def test_there_are_many_claims_and_their_ids_are_unique() -> None:
-    assert len(CLAIMS) == len(all_claims()) >= 70
+def test_there_are_141_claims_and_their_ids_are_unique() -> None:
+    assert len(CLAIMS) == len(all_claims()) == 141
     assert len({claim.statement for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
@@ -153,78 +126,72 @@ def test_there_are_many_claims_and_their_ids_are_unique() -> None:
 def test_every_claim_has_source_reason_figures_and_study(claim: Claim) -> None:
     assert claim.id == claim.id.lower().replace(" ", "-")
     assert claim.statement.endswith(".")
-    assert len(claim.because) > 5
+    assert len(claim.reason) > 5
     assert claim.paper.split()[-1].isdigit()  # "Ding et al. 2019"
     assert claim.where
-    assert claim.study in STUDIES
-    assert claim.published
-    assert all(math.isfinite(value) for value in claim.published.values())
-    assert claim.tolerance >= 0
+    assert claim.study in STUDIES or claim.kind == "printed"
+    assert claim.figures
+    assert all(math.isfinite(figure.value) and figure.tolerance >= 0 for figure in (*claim.figures, *claim.guards))
+    assert checks.check_function(claim.check).__doc__
     assert claim.budgets
 
 
-@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
-def test_a_claim_holds_on_the_papers_own_figures(claim: Claim, papers: dict[str, Evidence]) -> None:
-    verdict = judge(claim, papers[claim.study])
-    assert verdict.status == ("fails" if claim.id in CONTRADICTED else "holds"), verdict
+def test_kinds() -> None:
+    """A sentence about a printed table needs no run; findings are ours and not counted among the papers' statements."""
+    kinds = [claim.kind for claim in CLAIMS.values()]
+    assert (kinds.count("printed"), kinds.count("finding")) == (10, 42)
+    printed = ledger([claim for claim in CLAIMS.values() if claim.kind == "printed"])
+    assert {verdict.status for verdict in printed} == {"as printed", "fails"}
+    assert {verdict.claim.id for verdict in printed if verdict.status == "fails"} == {
+        "yang-rough-methods", "yang-dropout-smooths", "ding-box-is-not-the-reason", "ding-saturation-16",
+    }  # fmt: skip
+
+
+def test_the_shipped_results(tmp_path: Path) -> None:
+    """Changes of verdicts are deliberate: count them here."""
+    verdicts = ledger(all_claims(), Store(tmp_path))
+    assert counts(verdicts) == {"fails": 12, "holds": 75, "as printed": 6, "finding": 42, "not run": 6}
+    for verdict in verdicts:
+        json.dumps(verdict.to_dict(), allow_nan=False)
+        assert verdict.runs or verdict.status == "not run" or verdict.claim.kind == "printed"
+
+
+@pytest.mark.parametrize("claim", [c for c in CLAIMS.values() if c.study in MADE], ids=lambda claim: claim.id)
+def test_a_claim_about_trained_networks_holds_on_the_papers_figures(claim: Claim) -> None:
+    verdict = judge(claim, like_the_paper(claim.study))
+    assert verdict.status == {"paper": "holds", "finding": "finding"}[claim.kind], verdict
     assert verdict.runs
-    assert verdict.excess is not None
-    assert (verdict.excess > 0) == (claim.id in CONTRADICTED)
-    assert set(claim.published) <= set(verdict.measured)
-    json.dumps(verdict.to_dict(), allow_nan=False)
 
 
-KEPT = {"radii", "predicted", "tolerance", "parameters", "seed"}  # what a wrong measurement cannot change
+def test_fewer_radii_are_not_a_traceback() -> None:
+    """Own results may have other radii than those that the claim is about."""
+    results = like_the_paper("data-scaling")
+    cells = [replace(cell, result={**cell.result, "radii": [0.1]}) for cell in results.measured]
+    verdict = judge(CLAIMS["prach-certified-grows"], replace(results, measured=tuple(cells)))
+    assert verdict.status == "not run"
+    assert "certified accuracy at radius 1" in verdict.note
+    with pytest.raises(NotMeasured, match="entry test / certified"):
+        certified({"radii": [1.0], "test": {}}, "test", 1.0)
 
 
-def spoiled(value: Any, change: Callable[[float], float]) -> Any:
-    """The same result with every measured number changed."""
-    if isinstance(value, Mapping):
-        return {key: item if key in KEPT else spoiled(item, change) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [spoiled(item, change) for item in value]
-    return value if isinstance(value, bool | str) or value is None else change(float(value))
-
-
-def wrong_results(found: Evidence) -> list[Evidence]:
-    """Ways of being wrong: shifted, negated, erased, magnified, or each cell in another's place."""
-    changes: list[Callable[[float], float]] = [
-        lambda v: v + 1000, lambda v: v - 1000, lambda v: -v, lambda v: 0.0, lambda v: 1000 * v,
-    ]  # fmt: skip
-    made = [[replace(c, result=spoiled(c.result, change)) for c in found.measured] for change in changes]
-    kinds: dict[tuple, list[Measured]] = {}
-    for cell in found.measured:
-        kinds.setdefault(tuple(sorted(cell.result)), []).append(cell)
-    swapped = {id(a): b.result for own in kinds.values() for a, b in zip(own, reversed(own), strict=True)}
-    made.append([replace(cell, result=swapped[id(cell)]) for cell in found.measured])
-    return [replace(found, measured=tuple(cells)) for cells in made]
-
-
-@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
-def test_every_claim_can_fail(claim: Claim, papers: dict[str, Evidence]) -> None:
-    verdicts = [judge(claim, wrong) for wrong in wrong_results(papers[claim.study])]
-    failed = [verdict for verdict in verdicts if verdict.status == "fails"]
-    assert failed
-    assert all(verdict.excess is not None and verdict.excess > 0 for verdict in failed)
+def test_one_seed_has_no_interval() -> None:
+    results = like_the_paper("data-scaling")
+    cells = tuple(cell for cell in results.measured if cell.place["seed"] == 0)
+    verdict = judge(CLAIMS["prach-gap-shrinks-with-data"], replace(results, measured=cells, planned=len(cells)))
+    assert (verdict.status, "two seeds" in verdict.note) == ("not run", True)
 
 
 def made_claim(**changes: Any) -> Claim:
     plain = Claim(
-        "a-claim",
-        "It is 2.",
-        "Nobody 2020",
-        "Table 0",
-        "separation",
-        lambda found: {"a": found.at({"data": "x"})["a"], "b": 2.0},
-        {"a": 2.0},
-        0.5,
-        "because it is",
-    )
+        "a-claim", "It is 2.", "Nobody 2020", "Table 0", "values", (Figure("a", 2.0, "=", 0.5),), "because it is",
+        "separation", arguments={"place": {"data": "x"}, "paths": {"a": ["a"], "b": ["b"]}},
+    )  # fmt: skip
     return replace(plain, **changes)
 
 
-def results(a: float) -> Evidence:
-    return Evidence("separation", "cpu", 1, (Measured({"data": "x", "seed": 1}, {"a": a}, "audit-1"),), {}, "file")
+def results(a: float, b: float = 2.0) -> Evidence:
+    cell = Measured({"data": "x", "seed": 1}, {"a": a, "b": b}, "audit-1")
+    return Evidence("separation", "cpu", 1, (cell,), {}, "file")
 
 
 @pytest.mark.parametrize(
@@ -240,37 +207,59 @@ def results(a: float) -> Evidence:
         ("≥", 1.5, "holds", 0.0),
         ("≥", 1.0, "fails", 0.5),
         ("≥", math.nan, "fails", math.inf),
+        (">", 1.5, "fails", 0.0),
+        (">", 1.6, "holds", -0.1),
+        ("<", 2.5, "fails", 0.0),
+        ("<", 2.4, "holds", -0.1),
     ],
 )
 def test_verdicts_both_ways(relation: Any, value: float, status: str, excess: float) -> None:
-    verdict = judge(made_claim(relation=relation), results(value))
+    verdict = judge(made_claim(figures=(Figure("a", 2.0, relation, 0.5),)), results(value))
     assert verdict.status == status
-    assert verdict.excess == pytest.approx(excess)
+    assert verdict.excess == pytest.approx(excess, abs=1e-8)
     assert verdict.runs == ("audit-1",)
     assert verdict.budget == "cpu"
     assert verdict.origin == "file"
 
 
+def test_a_failing_guard_takes_the_power_away() -> None:
+    verdict = judge(made_claim(guards=(Figure("b", 3.0, ">", 0.0),)), results(2.0))
+    assert (verdict.status, verdict.outcome) == ("fails", "fails without power")
+    assert verdict.note == "no power: b is 2, it must be > 3"
+    assert judge(made_claim(guards=(Figure("b", 1.0, ">", 0.0),)), results(2.0)).status == "holds"
+
+
+def test_ranks() -> None:
+    figures = tuple(Figure(name, value, "rank", 0.1) for name, value in (("a", 10.0), ("b", 20.0)))
+    claim = made_claim(figures=figures)
+    assert judge(claim, results(1.0, 2.0)).status == "holds"
+    assert judge(claim, results(1.0, 2.0)).shown == "rank correlation 1"
+    assert judge(claim, results(3.0, 2.0)).status == "fails"
+    assert judge(claim, results(2.0, 2.0)).excess == math.inf
+    assert judge(claim, results(math.nan, 2.0)).outcome == "fails: not a number"
+
+
 def test_the_worst_figure_decides() -> None:
-    claim = made_claim(published={"a": 2.0, "b": 1.0})
+    claim = made_claim(figures=(Figure("a", 2.0, "=", 0.5), Figure("b", 1.0, "=", 0.5)))
     verdict = judge(claim, results(2.1))
     assert (verdict.status, verdict.worst, verdict.excess) == ("fails", "b", pytest.approx(0.5))
-    assert measured(verdict) == "2 (worst of 2)"
-    assert expected(verdict) == "= 1 ± 0.5"
-    assert outcome(verdict) == "fails by 0.5"
-    assert verdict.to_dict()["figures"][1] == {"figure": "b", "published": 1.0, "measured": 2.0}
+    assert verdict.shown == "2 (worst of 2)"
+    assert verdict.expected == "= 1 ± 0.5"
+    assert verdict.outcome == "fails by 0.5"
+    entry = {"figure": "b", "published": 1.0, "relation": "=", "tolerance": 0.5, "measured": 2.0}
+    assert verdict.to_dict()["figures"][1] == entry
 
 
 def test_what_was_not_measured_is_not_run() -> None:
     assert judge(made_claim(), None).status == "not run"
-    missing = judge(made_claim(check=lambda found: found.at({"data": "y"})), results(2.0))
+    missing = judge(made_claim(arguments={"place": {"data": "y"}, "path": ["a"]}), results(2.0))
     assert missing.status == "not run"
     assert "data y" in missing.note
-    assert outcome(missing) == "not run"
-    assert measured(missing) == ""
-    assert evidence_words(missing) == "needs separation smoke|cpu|paper"
+    assert missing.outcome == "not run"
+    assert missing.shown == ""
+    assert missing.evidence == "needs separation smoke|cpu|paper"
     with pytest.raises(NotMeasured, match="any place"):
-        Results(()).every()
+        StudyCells(()).every({})
 
 
 def test_a_part_of_a_study_is_not_taken_for_the_whole() -> None:
@@ -284,15 +273,15 @@ def test_a_part_of_a_study_is_not_taken_for_the_whole() -> None:
     part = Evidence("sensitivity-mnist", "cpu", len(some) + 1, tuple(some), {}, "file")
     assert judge(CLAIMS["ding-robust-order"], part).status == "holds"
     with pytest.raises(NotMeasured, match="single cell"):
-        Results(some).at({"method": "PGD"})
+        StudyCells(some).at({"method": "PGD"})
 
 
 def test_a_budget_that_cannot_judge_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "radii.papers.claims.claim.find", lambda study, store, at: results(2.0) if at == "cpu" else None
+        "radii.papers.claims.verdict.find", lambda study, store, at: results(2.0) if at == "cpu" else None
     )
     assert ledger([made_claim()])[0].status == "holds"
-    assert ledger([made_claim(budgets=("paper",))])[0].status == "not run"
+    assert ledger([made_claim(least_budget="paper")])[0].status == "not run"
     assert ledger([made_claim()], budget="paper")[0].status == "not run"
     assert ledger([made_claim()], budget="cpu")[0].status == "holds"
 
@@ -316,7 +305,7 @@ def test_own_results_come_before_shipped_ones(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     (own,) = ledger(choose("ding-uniform-variance"), store)
     assert (own.status, own.origin) == ("fails", str(path))
-    assert evidence_words(own) == "formulas cpu own"
+    assert own.evidence == "formulas cpu own"
     assert own.excess == pytest.approx(0.25 - 1 / 12 - 0.0003)
 
 
@@ -329,21 +318,51 @@ def test_choosing() -> None:
         choose("ding-facet")
     with pytest.raises(InputError, match="lists the ids"):
         choose("xyzzy")
-    with pytest.raises(InputError, match="smoke, cpu, paper"):
+    with pytest.raises(InputError, match="smoke, cpu"):
         check_budget("huge")
     assert check_budget(None) is None
 
 
+RECORD = {"id": "a", "statement": "It is.", "where": "Table 0", "study": "theory", "check": "values", "reason": "so"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({}, "'figures'"),
+        ({"figures": {"a": 1.0}, "colour": "red"}, "colour"),
+        ({"figures": {"a": {"value": 1.0, "unit": "m"}}}, "a has no field unit"),
+        ({"figures": {"a": 1.0}, "kind": "guess"}, "'guess'.*paper, printed, finding"),
+        ({"figures": {"a": 1.0}, "relation": "~"}, "'~'"),
+        ({"figures": {"a": 1.0}, "least_budget": "huge"}, "'huge'"),
+        ({"figures": {"a": 1.0}, "kind": "printed"}, "must name a study"),
+        ({"figures": ["a"], "published": {"paper": "003", "table": "Table 6"}}, "exactly one must fit"),
+    ],
+)
+def test_a_wrong_record_is_named(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        read_claim({**RECORD, **changes}, "Nobody 2020")
+
+
+def test_figures_of_a_record() -> None:
+    """From names with one value, from numbers, and from published tables, percentages as shares."""
+    one = read_claim({**RECORD, "figures": ["a", "b"], "value": 3.0, "relation": "≤", "tolerance": 1}, "Nobody 2020")
+    assert one.figures == (Figure("a", 3.0, "≤", 1.0), Figure("b", 3.0, "≤", 1.0))
+    address = {"paper": "003", "table": "Table 2", "method": "PGD", "metric": "robust_acc_pct"}
+    two = read_claim({**RECORD, "published": address, "figures": {"a": {"dataset": "MNIST smooth 8"}}}, "Nobody 2020")
+    assert two.figures[0].value == pytest.approx(0.831)
+    assert two.figures[0].fact is not None
+    assert two.figures[0].fact.source == "Ding et al. 2019, Table 2"
+    with pytest.raises(InputError, match="check"):
+        checks.check_function("valuse")
+
+
 def test_summary_counts() -> None:
     verdicts = [judge(made_claim(), results(2.0)), judge(made_claim(), results(9.0)), judge(made_claim(), None)]
-    assert summary(verdicts) == "3 claims: 1 hold, 1 fail, 1 not run."
+    assert summary(verdicts) == "3 claims: 1 fail, 1 hold, 0 as printed, 0 findings, 1 not run."
 
 
-def test_rank_correlation_agrees_with_scipy() -> None:
-    from scipy.stats import spearmanr
-
-    a, b = [3.0, 1.0, 2.0, 2.0, 5.0], [2.0, 2.0, 7.0, 1.0, 9.0]
-    assert rank_correlation(a, b) == pytest.approx(spearmanr(a, b).statistic)
+def test_rank_correlation_of_constants_is_no_number() -> None:
+    assert rank_correlation([3.0, 1.0, 2.0], [30.0, 10.0, 20.0]) == pytest.approx(1.0)
     assert math.isnan(rank_correlation([1.0, 1.0], [1.0, 2.0]))
-    assert largest_rise([3.0, 2.0, 2.5]) == 0.5
-    assert largest_fall([3.0, 2.0, 2.5]) == 1.0
+    assert math.isnan(rank_correlation([1.0, math.nan], [1.0, 2.0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from radii.errors import InputError
-from radii.papers.printed_tables import ding_tables, yang_tables
+from radii.papers.claims.printed_tables import ding_tables, yang_tables
 from radii.papers.published import facts, paper_name, published, select
 
 
@@ -40,7 +40,7 @@ def test_none_several_blank_and_word_are_errors() -> None:
 
 def test_printed_tables_are_counted() -> None:
     """Counted by hand on the slides and in the paper."""
-    yang, ding = yang_tables(), ding_tables()
+    yang, ding = yang_tables(None, ()), ding_tables(None, ())
     assert yang["columns where Natural, GR and LLR are the three steepest"] == 3
     assert yang["pairs where dropout raises Lipschitzness"] == 3
     assert yang["greatest adversarial gap of Natural, GR and LLR on CIFAR-10"] == 4.5

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from radii.papers.claims.claim import Claim, judge
+from radii.papers.claims.claim import Claim, Figure
+from radii.papers.claims.verdict import judge
 from radii.report import browser, html
 from radii.report.claims_page import page
 from radii.report.ledger import Entry, Ledger
@@ -22,11 +23,11 @@ def claim(number: int, value: float) -> Claim:
         f"Number {number} is 1, {HOSTILE}.",
         "Nobody & Sons 2020",
         "Table <1>",
-        "separation",
-        lambda found: {"it": found.every()[0].result["it"] * value},
-        {"it": 1.0},
-        0.1,
+        "values",
+        (Figure("it", value, "=", 0.1),),
         "because",
+        "separation",
+        arguments={"path": ["it"]},
         corrects="It says <b>2</b>.",
     )
 
@@ -38,15 +39,15 @@ def report() -> html.Report:
 
 
 def test_counts_and_statements(report: html.Report) -> None:
-    assert report.verdict == "3 claims: 1 hold, 1 fail, 1 not run."
+    assert report.verdict == "3 claims: 1 fail, 1 hold, 0 as printed, 0 findings, 1 not run."
     text = html.render(report)
     assert "fails by 1.9" in text
-    assert "measured 3, published = 1 ± 0.1" in text
+    assert "measured 1, published = 3 ± 0.1" in text
     assert "Read from audit-1." in text
     assert "<img src=x" not in text
     assert "<b>2</b>" not in text
     assert "Table &lt;1&gt;" in text
-    assert [entry.mark for entry in report.sections[0].blocks[0].entries] == ["holds", "fails", "open"]
+    assert [entry.mark for entry in report.sections[0].blocks[0].entries] == ["fails", "holds", "open"]
 
 
 def test_the_filter_hides_what_does_not_match(report: html.Report, tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_the_filter_hides_what_does_not_match(report: html.Report, tmp_path: Pat
     })()"""
     with browser.chromium() as shown:
         shown.open(path)
-        assert shown.run(script) == "true,false,true"
+        assert shown.run(script) == "false,true,true"
         assert not shown.complaints
 
 

@@ -16,9 +16,15 @@ from radii.cli.terminal import Json
 from radii.errors import InputError
 
 if TYPE_CHECKING:
-    from radii.papers.claims.claim import Claim, Verdict
+    from radii.papers.claims.claim import Claim
+    from radii.papers.claims.verdict import Verdict
 
-COLORS = {"holds": "green", "fails": "red", "not run": "dim"}
+COLORS = {"fails": "red", "holds": "green", "as printed": "cyan", "finding": "blue", "not run": "dim"}
+KINDS = {
+    "paper": "a statement of the paper",
+    "printed": "a sentence of the paper about its own printed table",
+    "finding": "a finding of this project",
+}
 CHEAP = ("formulas", "theory", "separation", "geometry")  # minutes, nothing trained
 
 
@@ -34,8 +40,8 @@ def claims(
 ) -> None:
     """Which statements of the papers hold: measured beside published, with the evidence."""
     from radii.atomic import check_writable
-    from radii.papers.claims.claim import check_budget, choose, ledger
-    from radii.papers.claims.wording import summary
+    from radii.papers.claims.claim import choose
+    from radii.papers.claims.verdict import check_budget, ledger, summary
 
     chosen, at = choose(what), check_budget(budget)
     if html is not None:
@@ -61,7 +67,7 @@ def claims(
 
 def _compute(chosen: Sequence[Claim], budget: str) -> None:
     """The studies of the chosen claims that train nothing and have no result at the budget yet."""
-    from radii.papers.claims.claim import check_budget
+    from radii.papers.claims.verdict import check_budget
     from radii.runs.executors import plan, run_here
     from radii.runs.store import Store
     from radii.studies import results
@@ -83,42 +89,43 @@ def _compute(chosen: Sequence[Claim], budget: str) -> None:
 
 def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
     """Two lines per claim, paper by paper."""
-    from radii.papers.claims.wording import evidence, expected, measured, outcome, runs
-
     paper = ""
     for verdict in verdicts:
         if verdict.claim.paper != paper:
             paper = verdict.claim.paper
             console.print(f"\n[bold underline]{escape(paper)}[/]")
-        seen = f"measured {measured(verdict)}, " if verdict.measured else ""
-        facts = f"{seen}published {expected(verdict)} · {evidence(verdict)} {runs(verdict)}"
-        console.print(f"[{COLORS[verdict.status]}]{escape(outcome(verdict))}[/] [bold]{escape(verdict.claim.id)}[/]")
+        seen = f"measured {verdict.shown}, " if verdict.measured else ""
+        facts = f"{seen}published {verdict.expected} · {verdict.evidence}"
+        console.print(f"[{COLORS[verdict.status]}]{escape(verdict.outcome)}[/] [bold]{escape(verdict.claim.id)}[/]")
         console.print(Padding(escape(verdict.claim.statement), (0, 0, 0, 4)))
         console.print(Padding(f"[dim]{escape(facts)}[/]", (0, 0, 0, 4)))
 
 
 def _explain(console: Console, verdict: Verdict) -> None:
     """Everything about one claim."""
-    from radii.papers.claims.wording import evidence, number, outcome, stated
+    from radii.papers.claims.verdict import number, stated
 
     claim = verdict.claim
-    console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(outcome(verdict))}[/]")
+    console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(verdict.outcome)}[/]")
     console.print(Padding(escape(claim.statement), (0, 0, 0, 2)))
     lines = {
         "source": claim.source,
         "the text": claim.corrects,
-        "tolerance": f"{number(claim.tolerance)}: {claim.because}",
+        "kind": KINDS[claim.kind],
+        "tolerance": claim.reason,
         "judged at": ", ".join(claim.budgets),
-        "evidence": evidence(verdict),
-        "because": verdict.note,
+        "evidence": verdict.evidence,
+        "note": verdict.note,
         "file": verdict.origin,
         "runs": " ".join(verdict.runs),
     }
     for name, text in lines.items():
         if text:
             console.print(f"  [dim]{name}[/] {escape(text)}", soft_wrap=True)
-    rows = [(name, number(verdict.measured.get(name)), stated(claim, name)) for name in claim.published]
-    console.print(terminal.table("", ("figure", "measured", "published"), rows))
+    for title, figures in (("figure", claim.figures), ("needed for power", claim.guards)):
+        rows = [(figure.name, number(verdict.measured.get(figure.name)), stated(figure)) for figure in figures]
+        if rows:
+            console.print(terminal.table("", (title, "measured", "published"), rows))
 
 
 def register(app: typer.Typer) -> None:

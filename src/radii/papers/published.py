@@ -30,6 +30,22 @@ class Fact:
     epsilon: float | None = None
 
     @property
+    def number(self) -> float:
+        """The value in the paper's unit.
+
+        Raises:
+            InputError: the entry is blank or a word.
+        """
+        if not isinstance(self.value, int | float):
+            raise InputError(f"{self.source} has {self.value!r} for {self.metric}, which is no number.")
+        return float(self.value)
+
+    @property
+    def share(self) -> float:
+        """The value in the unit of our results: percentages as shares between 0 and 1."""
+        return self.number / 100 if self.metric.endswith("_pct") else self.number
+
+    @property
     def source(self) -> str:
         """``Ding et al. 2019, Table 6``."""
         return f"{paper_name(self.paper)}, {self.table}"
@@ -70,6 +86,37 @@ def select(
     )
 
 
+def lookup(
+    paper: str,
+    table: str,
+    *,
+    dataset: str | None = None,
+    model: str | None = None,
+    method: str | None = None,
+    metric: str | None = None,
+) -> Fact:
+    """The one entry of a table that fits.
+
+    Args:
+        paper: the name of its text, for example ``003``.
+        table: ``Table 2``, ``text 5.1``.
+        dataset: as the table names it; what is not given fits anything, here and below.
+        model: the network.
+        method: how it was trained, or the row of the table.
+        metric: what was measured, with its unit at the end.
+
+    Raises:
+        InputError: none or several entries fit.
+    """
+    fitting = select(paper, table, dataset=dataset, model=model, method=method, metric=metric)
+    if len(fitting) != 1:
+        asked = (("dataset", dataset), ("model", model), ("method", method), ("metric", metric))
+        words = ", ".join(f"{name} {value!r}" for name, value in asked if value is not None)
+        count = f"{len(fitting)} figures with {words}" if words else f"{len(fitting)} figures"
+        raise InputError(f"{paper_name(paper)}, {table} has {count}; exactly one must fit.")
+    return fitting[0]
+
+
 def published(
     paper: str,
     table: str,
@@ -79,16 +126,12 @@ def published(
     method: str | None = None,
     metric: str | None = None,
 ) -> float:
-    """The one figure that fits; none, several, a blank or a word is an error, never a guess."""
-    found = select(paper, table, dataset=dataset, model=model, method=method, metric=metric)
-    given = (("dataset", dataset), ("model", model), ("method", method), ("metric", metric))
-    asked = ", ".join(f"{name} {value!r}" for name, value in given if value is not None)
-    if len(found) != 1:
-        raise InputError(f"{paper_name(paper)}, {table} has {len(found)} figures with {asked}; exactly one must fit.")
-    value = found[0].value
-    if not isinstance(value, int | float):
-        raise InputError(f"{found[0].source} has {value!r} for {asked}, which is no number.")
-    return float(value)
+    """The number of :func:`lookup`, in the unit of the paper.
+
+    Raises:
+        InputError: none or several entries fit, or the one is blank or a word.
+    """
+    return lookup(paper, table, dataset=dataset, model=model, method=method, metric=metric).number
 
 
 @cache

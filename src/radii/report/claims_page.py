@@ -4,57 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.papers.claims.claim import Status, Verdict
-from radii.papers.claims.wording import counts, evidence, expected, measured, number, outcome, runs, stated, summary
+from radii.papers.claims.verdict import STATUSES, Status, Verdict, counts, number, stated, summary
 from radii.report.html import Card, Cards, Report, Section
 from radii.report.ledger import Entry, Ledger, Mark
 from radii.report.table_html import Table
 
-MARKS: dict[Status, Mark] = {"holds": "holds", "fails": "fails", "not run": "open"}
+MARKS: dict[Status, Mark] = {
+    "fails": "fails",
+    "holds": "holds",
+    "as printed": "open",
+    "finding": "holds",
+    "not run": "open",
+}
 
 
 def page(verdicts: Sequence[Verdict]) -> Report:
-    """Counts at the top, then one section per paper."""
-    found = counts(verdicts)
+    """Counts at the top, then every claim under one filter, failures first.
+
+    Args:
+        verdicts: in the order of the ledger.
+    """
+    count = counts(verdicts)
     cards = (
-        Card("hold", str(found["holds"]), "measured figures within the tolerance", "possible"),
-        Card("fail", str(found["fails"]), "with how far they are beyond it", "broken"),
-        Card("not run", str(found["not run"]), "no result at a budget that can judge them", "true"),
+        Card("fail", str(count["fails"]), "with how far they are beyond the tolerance", "broken"),
+        Card("hold", str(count["holds"]), "measured figures within the tolerance", "possible"),
+        Card("as printed", str(count["as printed"]), "sentences that a paper's own table supports", "true"),
+        Card("findings", str(count["finding"]), "of this project, not of a paper", "possible"),
+        Card("not run", str(count["not run"]), "no result at a budget that can judge them", "true"),
     )
-    papers = dict.fromkeys(verdict.claim.paper for verdict in verdicts)
-    sections = tuple(
-        Section(
-            paper,
-            (Ledger(tuple(entry(verdict) for verdict in own)),),
-            summary(own),
-        )
-        for paper in papers
-        if (own := [verdict for verdict in verdicts if verdict.claim.paper == paper])
-    )
+    ordered = sorted(verdicts, key=lambda verdict: STATUSES.index(verdict.status))
     return Report(
         title="Which claims of the papers hold?",
         subtitle="Statements as checks over results of studies, published figures beside measured ones",
         verdict=summary(verdicts),
         headline=(Cards(cards),),
-        sections=sections,
+        sections=(Section("Claims", (Ledger(tuple(entry(verdict) for verdict in ordered)),)),),
     )
 
 
 def entry(verdict: Verdict) -> Entry:
     """A claim as the page shows it."""
     claim = verdict.claim
-    notes = [f"Tolerance {number(claim.tolerance)}: {claim.because}."]
+    notes = [f"Tolerance: {claim.reason}."]
     if claim.corrects:
         notes.insert(0, f"In the text: {claim.corrects}")
+    if verdict.note:
+        notes.insert(0, f"{verdict.note}.")
     if verdict.runs:
-        notes.append(f"Read from {runs(verdict)}.")
-    seen = f"measured {measured(verdict)}, " if verdict.measured else ""
-    rows = tuple((name, number(verdict.measured.get(name)), stated(claim, name)) for name in claim.published)
+        more = f" and {len(verdict.runs) - 1} more" if verdict.runs[1:] else ""
+        notes.append(f"Read from {verdict.runs[0]}{more}.")
+    seen = f"measured {verdict.shown}, " if verdict.measured else ""
+    rows = tuple(
+        (figure.name, number(verdict.measured.get(figure.name)), stated(figure))
+        for figure in (*claim.figures, *claim.guards)
+    )
     return Entry(
         MARKS[verdict.status],
-        outcome(verdict),
+        verdict.outcome,
         claim.statement,
-        f"{claim.where} · {seen}published {expected(verdict)} · {evidence(verdict)} · {claim.id}",
+        f"{claim.source} · {seen}published {verdict.expected} · {verdict.evidence} · {claim.id}",
         tuple(notes),
         Table(("figure", "measured", "published"), rows),
     )

@@ -256,12 +256,12 @@ STEPS = Registry(
     "step",
     {
         **{step.kind: f"{__name__}:{step.__name__}" for step in (Train, Audit, Evaluate, Certify, Prove)},
-        "theory": "radii.papers.laboratory:Theory",
-        "formula": "radii.papers.laboratory:Formula",
-        "volume": "radii.papers.laboratory:Volume",
-        "interclass": "radii.papers.laboratory:InterclassDistance",
-        "spectrum": "radii.papers.laboratory:Spectrum",
-        "neighbor-distances": "radii.papers.laboratory:NeighborDistances",
+        "theory": "radii.papers.paper_steps:Theory",
+        "formula": "radii.papers.paper_steps:Formula",
+        "volume": "radii.papers.paper_steps:MeasureVolume",
+        "interclass": "radii.papers.paper_steps:MeasureInterclassDistance",
+        "spectrum": "radii.papers.paper_steps:MeasureSpectrum",
+        "neighbor-distances": "radii.papers.paper_steps:MeasureNeighborDistances",
     },
 )
 

@@ -24,7 +24,14 @@ from radii.papers.theory import (
     random_networks,
 )
 from radii.papers.theory.half_spaces import axis_to_diagonal, chebyshev_bound
-from radii.papers.theory.max_margin import Network, kkt_point, log_loss, stationarity, train, universal_perturbation
+from radii.papers.theory.max_margin import (
+    TwoLayerNetwork,
+    kkt_point,
+    log_loss,
+    stationarity,
+    train,
+    universal_perturbation,
+)
 from radii.papers.theory.uniform_sums import cdf, central_mass, normal_central_mass
 from radii.randomness import numpy_stream
 
@@ -170,21 +177,21 @@ def test_moments_and_slopes_of_activations() -> None:
 
 def test_gradient_of_the_log_loss() -> None:
     draw = numpy_stream(0, "gradient")
-    network, x, y = Network.random(4, 6, draw), draw.standard_normal((5, 4)), np.array([1, -1, 1, -1, 1])
+    network, x, y = TwoLayerNetwork.random(4, 6, draw), draw.standard_normal((5, 4)), np.array([1, -1, 1, -1, 1])
     value, gradient = log_loss(network, x, y)
     theta = network.flatten()
     assert value == pytest.approx(math.log(np.exp(-y * network(x)).sum()))
     for at in range(0, len(theta), 5):
         step = np.zeros_like(theta)
         step[at] = 1e-6
-        ends = [log_loss(Network.unflatten(theta + sign * step, 4), x, y)[0] for sign in (1, -1)]
+        ends = [log_loss(TwoLayerNetwork.unflatten(theta + sign * step, 4), x, y)[0] for sign in (1, -1)]
         assert gradient[at] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
 
 
 def test_a_kkt_point_is_one_and_a_trained_network_is_not() -> None:
     draw = numpy_stream(0, "kkt")
     x, y = orthogonal(6, 30, draw), np.array([1, -1] * 3)
-    trained, log10 = train(Network.random(30, 20, draw).scaled(0.3), x, y)
+    trained, log10 = train(TwoLayerNetwork.random(30, 20, draw).scaled(0.3), x, y)
     assert log10 <= math.log(1e-30)
     margins = y * trained(x)
     assert stationarity(trained, x, y, np.exp(margins.min() - margins), kink=0.0) < 0.95
@@ -196,7 +203,7 @@ def test_a_kkt_point_is_one_and_a_trained_network_is_not() -> None:
 
 
 def test_universal_perturbation_of_a_linear_network() -> None:
-    network = Network(np.array([[1.0, 0], [-1.0, 0]]), np.zeros(2), np.array([1.0, -1.0]))  # f(x) = x_1
+    network = TwoLayerNetwork(np.array([[1.0, 0], [-1.0, 0]]), np.zeros(2), np.array([1.0, -1.0]))  # f(x) = x_1
     x, y = np.array([[2.0, 5], [-1.0, 3]]), np.array([1, -1])
     assert universal_perturbation(network, x, y, np.array([1.0, 0]), 10) == pytest.approx(2, abs=1e-6)
     assert universal_perturbation(network, x, y, np.array([0.0, 1]), 10) == math.inf

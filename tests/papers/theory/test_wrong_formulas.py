@@ -71,13 +71,13 @@ def test_a_classifier_that_is_not_the_distance_is_caught(monkeypatch: pytest.Mon
 
 
 def test_a_network_that_is_not_robust_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from radii.papers.theory import max_margin_bias
+    from radii.papers.theory import robust_network
 
-    right = max_margin_bias.robust_two_layer
+    right = robust_network.robust_two_layer
 
     def boastful(x, y):  # type: ignore[no-untyped-def]
         network, radius = right(x, y)
         return network, 1.5 * radius
 
-    monkeypatch.setattr(max_margin_bias, "robust_two_layer", boastful)
-    assert max_margin_bias.robust_network(d=(50, 100), restarts=2).verdict == "fails"
+    monkeypatch.setattr(robust_network, "robust_two_layer", boastful)
+    assert robust_network.robust_network(d=(50, 100), restarts=2).verdict == "fails"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from radii.papers.laboratory import InterclassDistance, NeighborDistances, Spectrum, Volume
+from radii.papers.paper_steps import MeasureInterclassDistance, MeasureNeighborDistances, MeasureSpectrum, MeasureVolume
 from radii.runs.inputs import DataSpec
 from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
 
@@ -36,24 +36,27 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
     if budget == "smoke":
         data = DataSpec.of("digits")
         return (
-            Cell({"measure": "volume", "data": "digits"}, Volume(data=data, epsilon=GREY)),
-            Cell({"measure": "spectrum", "data": "digits"}, Spectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))),
-            Cell({"measure": "inter-class distance", "data": "digits"}, InterclassDistance(data=data)),
-            Cell({"measure": "neighbors", "data": "digits"}, NeighborDistances(data=data, queries=300)),
+            Cell({"measure": "volume", "data": "digits"}, MeasureVolume(data=data, epsilon=GREY)),
+            Cell(
+                {"measure": "spectrum", "data": "digits"},
+                MeasureSpectrum(data=data, bands=((1, 16), (17, 64), (1, 64))),
+            ),
+            Cell({"measure": "inter-class distance", "data": "digits"}, MeasureInterclassDistance(data=data)),
+            Cell({"measure": "neighbors", "data": "digits"}, MeasureNeighborDistances(data=data, queries=300)),
         )
     color = DataSpec.of("cifar10")
     made = [
-        Cell({"measure": "spectrum", "data": "cifar10"}, Spectrum(data=color, bands=BANDS)),
-        Cell({"measure": "neighbors", "data": "cifar10"}, NeighborDistances(data=color)),
+        Cell({"measure": "spectrum", "data": "cifar10"}, MeasureSpectrum(data=color, bands=BANDS)),
+        Cell({"measure": "neighbors", "data": "cifar10"}, MeasureNeighborDistances(data=color)),
     ]
     made += [
-        Cell({"measure": "volume", "data": name}, Volume(data=DataSpec.of(name), epsilon=epsilon))
+        Cell({"measure": "volume", "data": name}, MeasureVolume(data=DataSpec.of(name), epsilon=epsilon))
         for name, epsilon in VOLUMES.items()
     ]
     made += [
         Cell(
             {"measure": "inter-class distance", "data": f"mnist{variant}"},
-            InterclassDistance(data=DataSpec.of(f"mnist{variant}")),
+            MeasureInterclassDistance(data=DataSpec.of(f"mnist{variant}")),
         )
         for variant in interclass_variants()
     ]

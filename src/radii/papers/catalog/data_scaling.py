@@ -23,7 +23,7 @@ RADIUS = {"digits": 36 / 255, "mnist": 1.0, "cifar10": 36 / 255}  # the one that
 
 
 @dataclass(frozen=True)
-class Scale:
+class TrainingScale:
     """What a budget trains: sizes per dataset, seeds, and what differs from the paper's recipes."""
 
     sizes: Mapping[str, tuple[int, ...]]
@@ -49,16 +49,16 @@ def shrunk(steps: int, batch: int, width: int, **model: int) -> Settings:
     }
 
 
-SCALES: dict[Budget, Scale] = {
-    "smoke": Scale({"digits": doubled(1280, 3)}, 1, 200, shrunk(20, 64, 4, depth=1), shrunk(20, 64, 4)),
-    "cpu": Scale(
+SCALES: dict[Budget, TrainingScale] = {
+    "smoke": TrainingScale({"digits": doubled(1280, 3)}, 1, 200, shrunk(20, 64, 4, depth=1), shrunk(20, 64, 4)),
+    "cpu": TrainingScale(
         {"mnist": doubled(30_000, 9), "cifar10": doubled(25_000, 9)},  # every point is seen at least once
         3,
         2000,
         shrunk(400, 128, 8, depth=1),
         shrunk(400, 128, 4),
     ),
-    "paper": Scale({"mnist": doubled(60_000, 11), "cifar10": doubled(50_000, 11)}, 3, 10_000, NOTHING, NOTHING),
+    "paper": TrainingScale({"mnist": doubled(60_000, 11), "cifar10": doubled(50_000, 11)}, 3, 10_000, NOTHING, NOTHING),
 }
 UNWATCHED: Settings = {"test_every": 0}  # small subsets are passed thousands of times
 # Digits are not symmetric, and large radii need a large offset; the paper trains both datasets alike.

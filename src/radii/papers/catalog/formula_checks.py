@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radii.papers.formulas import NAMES
-from radii.papers.laboratory import Formula
+from radii.papers.paper_steps import Formula
 from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
 
 

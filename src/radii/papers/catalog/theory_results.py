@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.papers.laboratory import Theory
+from radii.papers.paper_steps import Theory
 from radii.papers.theory.statements import STATEMENTS
 from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
 

@@ -1,94 +1,82 @@
-"""The ledger: statements of the papers as checks over a study's results, published figures beside them.
+"""Claims as data: one TOML file per paper, read into records.
 
-A claim reads figures out of the cells of a study and compares each with the
-published one. It holds, it fails (and says by how much), or it was not run:
-no result of its study at a budget that can judge it.
+A record names the statement and its source, the study whose results judge it,
+the check that reads figures from these results (:mod:`radii.papers.claims.checks`)
+with its keyword arguments, and for every figure the published value, the
+relation and the tolerance. ``docs/claims.md`` describes the fields.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from importlib import import_module
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Literal, get_args
 
 from radii.errors import InputError, unknown_name
-from radii.runs.store import Store
-from radii.studies.results import Evidence, find
-from radii.studies.study import BUDGETS, Budget, Measured
+from radii.papers.published import Fact, lookup
+from radii.studies.study import BUDGETS, Budget
 
-Figures = Mapping[str, float]
-Relation = Literal["=", "≤", "≥"]
-Status = Literal["holds", "fails", "not run"]
-STATUSES: tuple[Status, ...] = get_args(Status)
-STATEMENTS = ("prach_lampert", "prach_lampert_training", "yang", "ding", "ding_data", "ding_training", "slides")
-ALWAYS: tuple[Budget, ...] = BUDGETS
-TRAINED: tuple[Budget, ...] = ("cpu", "paper")  # smoke trainings are too short to say anything
-HAIR = 1e-9  # float64 sums of published decimals
+Relation = Literal["=", "≤", "≥", "<", ">", "rank"]
+Kind = Literal["paper", "printed", "finding"]
+FILES = ("prach_lampert", "yang", "ding", "bubeck", "vardi", "schmidt")
+ADDRESS = ("paper", "table", "dataset", "model", "method", "metric")
 
 
-class NotMeasured(LookupError):  # noqa: N818
-    """A cell that a claim needs is not among the results."""
+@dataclass(frozen=True)
+class Figure:
+    """One number that a claim compares.
 
+    Args:
+        name: what the check calls it.
+        value: the published value, or the threshold that a sentence sets; percentages are shares.
+        relation: how the measured value must stand to ``value``.
+        tolerance: how far beyond it may lie.
+        fact: the entry of the published tables that ``value`` was read from, if it is one.
+    """
 
-@dataclass
-class Results:
-    """The cells of a study as a claim reads them; ``runs`` collects those that were read."""
-
-    measured: Sequence[Measured]
-    complete: bool = True
-    runs: list[str] = field(default_factory=list)
-
-    def at(self, place: Mapping[str, str | int | float]) -> Mapping[str, Any]:
-        """The result of the one cell at ``place`` (as many of its coordinates as tell it from others)."""
-        found = self._fitting(place)
-        if len(found) > 1:
-            raise NotMeasured(f"single cell with {_words(place)}")
-        return found[0].result
-
-    def every(self, place: Mapping[str, str | int | float] | None = None) -> list[Measured]:
-        """All cells at ``place``; of a study that is not complete it cannot be said which these are."""
-        if not self.complete:
-            raise NotMeasured("complete set of cells")
-        return self._fitting(place or {})
-
-    def _fitting(self, place: Mapping[str, str | int | float]) -> list[Measured]:
-        found = [cell for cell in self.measured if place.items() <= dict(cell.place).items()]
-        if not found:
-            raise NotMeasured(f"cell with {_words(place)}")
-        self.runs += [cell.run for cell in found if cell.run not in self.runs]
-        return found
-
-
-def _words(place: Mapping[str, str | int | float]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in place.items()) or "any place"
+    name: str
+    value: float
+    relation: Relation
+    tolerance: float
+    fact: Fact | None = None
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement: ``check`` reads figures, each must stand in ``relation`` to the ``published`` one.
+    """One statement with everything that is needed to judge it.
 
-    ``because`` is the reason for the ``tolerance``: printed digits, standard
-    errors, exactness, the room a qualitative word leaves. ``budgets`` are those
-    whose results can judge the statement. ``corrects`` says what the paper's
-    text has instead, where it is in error.
+    Args:
+        id: the name by which the ledger lists it.
+        statement: one sentence that results can contradict.
+        paper: authors and year.
+        where: the place in the paper.
+        kind: ``paper`` (a statement of the paper about measurable things), ``printed`` (a sentence of the paper
+            about its own printed table) or ``finding`` (ours).
+        study: whose results judge it; empty for ``printed``.
+        check: the function that reads the figures; ``arguments`` are its keyword arguments.
+        figures: what is compared.
+        guards: figures without which the comparison says nothing, for example that a network learned at all.
+        reason: why the tolerance is what it is.
+        least_budget: results of smaller budgets cannot judge the statement.
+        corrects: what the paper's text has instead, where it is in error.
     """
 
     id: str
     statement: str
     paper: str
     where: str
-    study: str
-    check: Callable[[Results], Figures]
-    published: Figures
-    tolerance: float
-    because: str
-    relation: Relation = "="
-    budgets: tuple[Budget, ...] = ALWAYS
+    check: str
+    figures: tuple[Figure, ...]
+    reason: str
+    study: str = ""
+    kind: Kind = "paper"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    guards: tuple[Figure, ...] = ()
+    least_budget: Budget = "smoke"
     corrects: str = ""
 
     @property
@@ -96,103 +84,93 @@ class Claim:
         """Paper and place."""
         return f"{self.paper}, {self.where}"
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the results say of a claim. ``excess``: how far the worst figure lies beyond its tolerance (≤ 0 holds)."""
-
-    claim: Claim
-    status: Status
-    measured: Figures = field(default_factory=dict)
-    excess: float | None = None
-    worst: str = ""
-    runs: tuple[str, ...] = ()
-    budget: Budget | None = None
-    origin: str = ""
-    note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON data; what is not a finite number is null."""
-        claim = self.claim
-        return {
-            "id": claim.id,
-            "status": self.status,
-            "statement": claim.statement,
-            "paper": claim.paper,
-            "where": claim.where,
-            "corrects": claim.corrects,
-            "study": claim.study,
-            "budgets": list(claim.budgets),
-            "budget": self.budget,
-            "relation": claim.relation,
-            "figures": [
-                {"figure": name, "published": value, "measured": _finite(self.measured.get(name))}
-                for name, value in claim.published.items()
-            ],
-            "tolerance": claim.tolerance,
-            "because": claim.because,
-            "excess": _finite(self.excess),
-            "worst": self.worst,
-            "runs": list(self.runs),
-            "origin": self.origin,
-            "note": self.note,
-        }
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets whose results can judge the statement, smallest first."""
+        return BUDGETS[BUDGETS.index(self.least_budget) :]
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def read_claim(record: Mapping[str, Any], paper: str) -> Claim:
+    """The claim of one TOML record.
 
+    Args:
+        record: the table under ``[[claim]]``.
+        paper: authors and year, from the head of the file.
 
-def beyond(claim: Claim, name: str, measured: float) -> float:
-    """How far a figure lies beyond the tolerance; NaN is infinitely far."""
-    off = measured - claim.published[name]
-    off = {"=": abs(off), "≤": off, "≥": -off}[claim.relation] - claim.tolerance
-    return math.inf if math.isnan(off) else off
-
-
-def judge(claim: Claim, evidence: Evidence | None) -> Verdict:
-    """Hold a claim against the results of its study."""
-    if evidence is None:
-        return Verdict(claim, "not run", note=f"no result of {claim.study} at budget {' or '.join(claim.budgets)}")
-    results = Results(evidence.measured, evidence.complete)
-    try:
-        measured = claim.check(results)
-    except LookupError as missing:  # a partial study, or one that an older version ran
-        note = f"{claim.study} at budget {evidence.budget} has no {missing}"
-        return Verdict(claim, "not run", budget=evidence.budget, origin=evidence.origin, note=note)
-    excess = {name: beyond(claim, name, measured[name]) for name in claim.published}
-    worst = max(excess, key=lambda name: excess[name])
-    status: Status = "holds" if excess[worst] <= HAIR else "fails"
-    return Verdict(claim, status, measured, excess[worst], worst, tuple(results.runs), evidence.budget, evidence.origin)
-
-
-def ledger(claims: Iterable[Claim], store: Store | None = None, budget: Budget | None = None) -> tuple[Verdict, ...]:
-    """The verdict on each claim from the greatest budget that can judge it: the user's own results, then the shipped.
-
-    ``budget`` looks at the results of that budget only.
+    Raises:
+        InputError: a field is missing, unknown or has a value that is not allowed.
     """
-    store = store or Store.default()
+    content = dict(record)
+    name = content.get("id", "a claim without id")
+    relation, tolerance = content.pop("relation", "="), float(content.pop("tolerance", 0.0))
+    common = {"value": content.pop("value", None), **content.pop("published", {})}
+    try:
+        shown = _figures(content.pop("figures"), common, relation, tolerance)
+        guards = _figures(content.pop("guards", {}), {}, ">", 0.0)
+        claim = Claim(**content, paper=paper, figures=shown, guards=guards)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{name} is not a claim: {error}.") from error
+    _check_words(claim)
+    return claim
 
-    @cache
-    def known(study: str, at: Budget) -> Evidence | None:
-        return find(study, store, at)
 
-    def telling(claim: Claim) -> Evidence | None:
-        wanted = [at for at in reversed(BUDGETS) if at in claim.budgets and budget in (None, at)]
-        return next((found for at in wanted if (found := known(claim.study, at)) is not None), None)
+def _check_words(claim: Claim) -> None:
+    relations = {figure.relation for figure in (*claim.figures, *claim.guards)}
+    for word, allowed in (
+        (claim.kind, get_args(Kind)),
+        (claim.least_budget, BUDGETS),
+        *((relation, get_args(Relation)) for relation in relations),
+    ):
+        if word not in allowed:
+            raise InputError(f"{claim.id} has {word!r}, where one of {', '.join(allowed)} is allowed.")
+    if (claim.kind == "printed") == bool(claim.study):
+        raise InputError(f"{claim.id} must name a study, unless its kind is printed.")
 
-    return tuple(judge(claim, telling(claim)) for claim in claims)
+
+def _figures(
+    content: Mapping[str, Any] | list[str], common: Mapping[str, Any], relation: Relation, tolerance: float
+) -> tuple[Figure, ...]:
+    """Figures from names alone, from numbers by name, or from tables by name."""
+    entries = {name: {} for name in content} if isinstance(content, list) else content
+    made = []
+    for name, entry in entries.items():
+        own = {**common, **(entry if isinstance(entry, Mapping) else {"value": entry})}
+        address = {key: own.pop(key) for key in ADDRESS if key in own}
+        fact = lookup(**address) if address else None
+        value = own.pop("value")
+        made.append(
+            Figure(
+                name,
+                float(value) if value is not None else fact.share if fact else float("nan"),
+                own.pop("relation", relation),
+                float(own.pop("tolerance", tolerance)),
+                fact,
+            )
+        )
+        if own:
+            raise ValueError(f"{name} has no field {next(iter(own))}")
+    return tuple(made)
 
 
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, paper by paper."""
-    modules = [import_module(f"radii.papers.claims.{name}") for name in STATEMENTS]
-    return tuple(claim for module in modules for claim in module.CLAIMS)
+    claims: list[Claim] = []
+    for name in FILES:
+        content = tomllib.loads((files("radii.papers.claims") / f"{name}.toml").read_text(encoding="utf-8"))
+        claims += [read_claim(record, content["paper"]) for record in content["claim"]]
+    return tuple(claims)
 
 
 def choose(what: str | None) -> tuple[Claim, ...]:
-    """The claim with that id, or those of a study, or those of a paper whose authors' names contain ``what``."""
+    """The claims that a word of the user means.
+
+    Args:
+        what: a claim's id, a study, or a part of the authors' names; None for all claims.
+
+    Raises:
+        InputError: no claim fits; the sentence names the nearest id.
+    """
     claims = all_claims()
     if what is None:
         return claims
@@ -201,19 +179,7 @@ def choose(what: str | None) -> tuple[Claim, ...]:
     chosen = chosen or [claim for claim in claims if word in claim.paper.lower()]
     if not chosen:
         near = get_close_matches(word, [claim.id for claim in claims], n=1)
-        studies = dict.fromkeys(claim.study for claim in claims)
+        studies = dict.fromkeys(claim.study for claim in claims if claim.study)
         hint = f"The nearest id is {near[0]!r}." if near else "`radii claims` lists the ids."
         raise unknown_name("claim, study or paper", what, studies, hint)
     return tuple(chosen)
-
-
-def is_shipped(origin: str) -> bool:
-    """Whether a result came with the package."""
-    return bool(origin) and Path(origin).parent == Path(__file__).parents[1] / "results"
-
-
-def check_budget(name: str | None) -> Budget | None:
-    """A budget as the user typed it."""
-    if name is not None and name not in BUDGETS:
-        raise InputError(f"budget must be one of {', '.join(BUDGETS)}, got {name!r} instead.")
-    return name  # type: ignore[return-value]

@@ -43,6 +43,7 @@ from radii.papers.theory.result import (
 from radii.randomness import numpy_stream
 
 QUANTILE = float(norm.ppf(0.99))
+FAR, CHUNK = 40_000_000, 1_000_000  # here the lower bound allows a whole sample
 LARGEST_C = QUANTILE**-0.5  # Φ(−1/c²) = 1%
 
 
@@ -135,6 +136,8 @@ def gaussian_model(
             task.advance(note=f"d={dimension}")
             if dimension == max(d):
                 picture = _picture(samples, c, epsilon)
+    if max(d) >= 1_000_000:
+        rows += _at_the_lower_bound(c, max(epsilon), seed)
     far = [samples_needed(big, c, max(epsilon)) for big in (1e12, 1e14)]
     wide = [samples_needed(1e14, c, budget) for budget in (max(epsilon) / 2, max(epsilon))]
     rows.append(equals("exponent of n in d, 1e12 to 1e14", math.log10(far[1] / far[0]) / 2, 0.5, 0.03))
@@ -167,6 +170,33 @@ def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row
             at_least(f"{cell}: robust error of the mean at that n", float(np.mean(errors)), lower_bound_error(d)),
         ]
     return rows
+
+
+def _at_the_lower_bound(c: float, epsilon: float, seed: int) -> list[Row]:
+    """Three learners on as many whole samples as the lower bound allows, θ drawn from the prior N(0, I) of its proof.
+
+    The posterior mean of yθ being within the budget is what defeats every
+    learner, not only these: the adversary subtracts it.
+    """
+    allowed = lower_bound_samples(FAR, c, epsilon)
+    n, sigma, cell = max(1, math.floor(allowed)), c * FAR**0.25, f"d=4e7, epsilon={epsilon:g}"
+    sums, reach = np.zeros((3, 3)), 0.0
+    draw = numpy_stream(seed, "gaussian-model", "lower bound")
+    for _ in range(FAR // CHUNK):
+        theta = draw.standard_normal(CHUNK)
+        mean = theta + sigma / math.sqrt(n) * draw.standard_normal(CHUNK)
+        reach = max(reach, float(np.abs(mean).max()) * n / (n + sigma**2))
+        for number, w in enumerate((mean, np.sign(mean), mean * (np.abs(mean) > 2 * sigma))):
+            sums[number] += w @ theta, np.abs(w).sum(), w @ w
+    errors = norm.cdf(-(sums[:, 0] - epsilon * sums[:, 1]) / (sigma * np.sqrt(sums[:, 2])))
+    return [
+        reports(f"{cell}: samples at the lower bound", allowed),
+        at_most(f"{cell}: posterior mean over the budget at the lower bound", reach / epsilon, 1),
+        *(
+            at_least(f"{cell}: robust error of {learner} at the lower bound", error, lower_bound_error(FAR))
+            for learner, error in zip(("the mean", "its signs", "its large entries"), errors, strict=True)
+        ),
+    ]
 
 
 def _picture(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Mark]:

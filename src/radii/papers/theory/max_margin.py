@@ -12,6 +12,7 @@ loss, :func:`kkt_point` solves the constrained problem from where it stopped.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +22,14 @@ from scipy.optimize import lsq_linear, minimize
 from scipy.special import logsumexp
 
 from radii.data.synthetic import Labels, Points
+from radii.papers.theory.result import assume, assume_positive
 
 Vector = NDArray[np.float64]
+INITIAL_SCALE = 0.3
 
 
 @dataclass(frozen=True)
-class Network:
+class TwoLayerNetwork:
     """Parameters w [k, d], b [k], a [k]; as one vector: w, b, a."""
 
     w: Vector
@@ -34,13 +37,13 @@ class Network:
     a: Vector
 
     @classmethod
-    def random(cls, d: int, k: int, generator: Generator) -> Network:
+    def random(cls, d: int, k: int, generator: Generator) -> TwoLayerNetwork:
         """w_l ~ N(0, I/d), b = 0, a_l ~ N(0, 1/k)."""
         w = generator.standard_normal((k, d)) / math.sqrt(d)
         return cls(w, np.zeros(k), generator.standard_normal(k) / math.sqrt(k))
 
     @classmethod
-    def unflatten(cls, theta: Vector, d: int) -> Network:
+    def unflatten(cls, theta: Vector, d: int) -> TwoLayerNetwork:
         """The network whose :meth:`flatten` is ``theta``."""
         k = len(theta) // (d + 2)
         return cls(theta[: k * d].reshape(k, d), theta[k * d : k * d + k], theta[k * d + k :])
@@ -49,9 +52,9 @@ class Network:
         """All parameters as one vector."""
         return np.concatenate([self.w.ravel(), self.b, self.a])
 
-    def scaled(self, factor: float) -> Network:
+    def scaled(self, factor: float) -> TwoLayerNetwork:
         """All parameters times ``factor``; the output is multiplied by its square."""
-        return Network(self.w * factor, self.b * factor, self.a * factor)
+        return TwoLayerNetwork(self.w * factor, self.b * factor, self.a * factor)
 
     def __call__(self, x: Points) -> Vector:
         """f(x): [n, d] -> [n]."""
@@ -67,7 +70,7 @@ class Network:
         return np.concatenate([(pull.T @ x).ravel(), pull.sum(0), np.maximum(hidden, 0).T @ weights])
 
 
-def log_loss(network: Network, x: Points, y: Labels) -> tuple[float, Vector]:
+def log_loss(network: TwoLayerNetwork, x: Points, y: Labels) -> tuple[float, Vector]:
     """log Σ exp(−y_i f(x_i)) and its gradient.
 
     Flow on log L follows the path of flow on L, only faster: the gradients are parallel.
@@ -80,8 +83,8 @@ def log_loss(network: Network, x: Points, y: Labels) -> tuple[float, Vector]:
 
 
 def train(
-    network: Network, x: Points, y: Labels, loss: float = 1e-30, stride: float = 0.02, limit: int = 20_000
-) -> tuple[Network, float]:
+    network: TwoLayerNetwork, x: Points, y: Labels, loss: float = 1e-30, stride: float = 0.02, limit: int = 20_000
+) -> tuple[TwoLayerNetwork, float]:
     """Gradient descent with Armijo steps on log L until L ≤ ``loss``; returns the network and log L.
 
     Steps grow by 1.2 and are halved until they bring a tenth of what the slope
@@ -97,25 +100,25 @@ def train(
         step = min(1.2 * step, stride * float(np.linalg.norm(theta)) / math.sqrt(slope))
         while True:
             moved = theta - step * gradient
-            reached, downhill = log_loss(Network.unflatten(moved, d), x, y)
+            reached, downhill = log_loss(TwoLayerNetwork.unflatten(moved, d), x, y)
             if reached <= value - 0.1 * step * slope or step < 1e-14:
                 break
             step /= 2
         theta, value, gradient = moved, reached, downhill
-    return Network.unflatten(theta, d), value
+    return TwoLayerNetwork.unflatten(theta, d), value
 
 
 @dataclass(frozen=True)
 class KktPoint:
     """A candidate and how well it satisfies the conditions: cos(θ, Σ λ_i y_i ∇f(x_i)) = 1, margins ≥ 1, λ ≥ 0."""
 
-    network: Network
+    network: TwoLayerNetwork
     multipliers: Vector
     cosine: float
     smallest_margin: float
 
 
-def stationarity(network: Network, x: Points, y: Labels, multipliers: Vector, kink: float = 1e-3) -> float:
+def stationarity(network: TwoLayerNetwork, x: Points, y: Labels, multipliers: Vector, kink: float = 1e-3) -> float:
     """cos(θ, Σ λ_i y_i ∂f(x_i)) with the best subgradient of the ReLU at its kinks.
 
     Where |⟨w_l, x_i⟩ + b_l| is below ``kink`` of the largest, any slope in
@@ -123,7 +126,7 @@ def stationarity(network: Network, x: Points, y: Labels, multipliers: Vector, ki
     slopes that come nearest to θ are found by bounded least squares.
     """
     hidden = network.hidden(x)
-    pull = Network.unflatten(network.weighted_gradient(x, multipliers * y, hidden), x.shape[1])
+    pull = TwoLayerNetwork.unflatten(network.weighted_gradient(x, multipliers * y, hidden), x.shape[1])
     best = np.column_stack([pull.w, pull.b])  # a neuron's weights and bias: [k, d + 1]
     wanted = np.column_stack([network.w, network.b])
     lifted = np.column_stack([x, np.ones(len(x))])
@@ -133,11 +136,11 @@ def stationarity(network: Network, x: Points, y: Labels, multipliers: Vector, ki
         columns = (network.a[unit] * multipliers[at] * y[at])[:, None] * lifted[at]
         fixed = best[unit] - (hidden[at, unit] > 0) @ columns
         best[unit] = fixed + lsq_linear(columns.T, wanted[unit] - fixed, (0, 1)).x @ columns
-    theta, reached = network.flatten(), Network(best[:, :-1], best[:, -1], pull.a).flatten()
+    theta, reached = network.flatten(), TwoLayerNetwork(best[:, :-1], best[:, -1], pull.a).flatten()
     return float(theta @ reached / (np.linalg.norm(theta) * np.linalg.norm(reached)))
 
 
-def kkt_point(network: Network, x: Points, y: Labels, rounds: int = 12, iterations: int = 150) -> KktPoint:
+def kkt_point(network: TwoLayerNetwork, x: Points, y: Labels, rounds: int = 12, iterations: int = 150) -> KktPoint:
     """Solve the maximum margin problem by an augmented Lagrangian with L-BFGS, from ``network``."""
     d = x.shape[1]
     theta = network.scaled(1 / math.sqrt((y * network(x)).min())).flatten()
@@ -145,7 +148,7 @@ def kkt_point(network: Network, x: Points, y: Labels, rounds: int = 12, iteratio
     penalty = 4 * float(multipliers.mean())
 
     def lagrangian(point: Vector) -> tuple[float, Vector]:
-        net = Network.unflatten(point, d)
+        net = TwoLayerNetwork.unflatten(point, d)
         hidden = net.hidden(x)
         force = np.maximum(multipliers + penalty * (1 - y * (np.maximum(hidden, 0) @ net.a)), 0)
         value = point @ point / 2 + (force @ force - multipliers @ multipliers) / (2 * penalty)
@@ -154,14 +157,14 @@ def kkt_point(network: Network, x: Points, y: Labels, rounds: int = 12, iteratio
     for _ in range(rounds):
         solved = minimize(lagrangian, theta, jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 20})
         theta = solved.x
-        margins = y * Network.unflatten(theta, d)(x)
+        margins = y * TwoLayerNetwork.unflatten(theta, d)(x)
         multipliers = np.maximum(multipliers + penalty * (1 - margins), 0)
         penalty *= 1.5
-    found = Network.unflatten(theta, d)
+    found = TwoLayerNetwork.unflatten(theta, d)
     return KktPoint(found, multipliers, stationarity(found, x, y, multipliers), float((y * found(x)).min()))
 
 
-def universal_perturbation(network: Network, x: Points, y: Labels, direction: Vector, longest: float) -> float:
+def universal_perturbation(network: TwoLayerNetwork, x: Points, y: Labels, direction: Vector, longest: float) -> float:
     """The smallest length t ≤ ``longest`` at which x_i − y_i t·direction changes sign for **every** i, else infinity.
 
     ``direction`` is a unit vector; the first such t on a fine grid is refined by bisection.
@@ -179,3 +182,32 @@ def universal_perturbation(network: Network, x: Points, y: Labels, direction: Ve
         middle = (low + high) / 2
         low, high = (low, middle) if all_flipped(middle) else (middle, high)
     return float(high)
+
+
+def label_direction(x: Points, y: Labels) -> Vector:
+    """Σ y_i x_i as a unit vector."""
+    total = y @ x
+    return total / np.linalg.norm(total)
+
+
+def perturbation_length(d: int, n: int) -> float:
+    """√(d/n): the length of the universal perturbation of a maximum margin network on balanced orthogonal points.
+
+    Its positive neurons follow the sum of the positive points and its negative
+    ones the other sum; x_i − y_i η Σ y_j x_j crosses zero at η = 1/n.
+    """
+    return math.sqrt(d / n)
+
+
+def exponent(d: Sequence[int], lengths: Sequence[float]) -> float:
+    """Slope of log length over log d; ¼ for √(d/n) with n = √d, 0 with n = d/3."""
+    return float(np.polyfit(np.log(d), np.log(lengths), 1)[0])
+
+
+def initial_network(d: int, width: int, draw: Generator) -> TwoLayerNetwork:
+    return TwoLayerNetwork.random(d, width, draw).scaled(INITIAL_SCALE)
+
+
+def assume_dimensions(d: tuple[int, ...], **counts: int) -> None:
+    assume(len(d) >= 2 and min(d) >= 10, "An exponent needs at least two dimensions of at least 10", d)
+    assume_positive(**counts)

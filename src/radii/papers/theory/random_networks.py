@@ -48,7 +48,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(200)
 
 
 @dataclass(frozen=True)
-class Shape:
+class Nonlinearity:
     """An activation and its derivative."""
 
     value: Callable[[Tensor], Tensor]
@@ -60,10 +60,10 @@ def _gelu_slope(z: Tensor) -> Tensor:
     return torch.special.ndtr(z) + z * density
 
 
-ACTIVATIONS: dict[str, Shape] = {
-    "relu": Shape(torch.relu, lambda z: (z > 0).to(z.dtype)),
-    "tanh": Shape(torch.tanh, lambda z: 1 - torch.tanh(z) ** 2),
-    "gelu": Shape(F.gelu, _gelu_slope),
+ACTIVATIONS: dict[str, Nonlinearity] = {
+    "relu": Nonlinearity(torch.relu, lambda z: (z > 0).to(z.dtype)),
+    "tanh": Nonlinearity(torch.tanh, lambda z: 1 - torch.tanh(z) ** 2),
+    "gelu": Nonlinearity(F.gelu, _gelu_slope),
 }
 
 
@@ -98,10 +98,10 @@ class Flips:
 
 
 @dataclass(frozen=True)
-class Line:
+class GradientLine:
     """A network along the gradients at some inputs: W(x + ηg) = Wx + ηWg, so any step size costs no product with W."""
 
-    shape: Shape
+    shape: Nonlinearity
     a: Tensor
     at_x: Tensor
     along: Tensor
@@ -109,7 +109,7 @@ class Line:
     slope: Tensor
 
     @classmethod
-    def random(cls, d: int, k: int, shape: Shape, inputs: int, draw: Generator) -> Line:
+    def random(cls, d: int, k: int, shape: Nonlinearity, inputs: int, draw: Generator) -> GradientLine:
         """A random network at random points of the sphere of radius √d."""
         w = torch.randn(k, d, generator=draw) / math.sqrt(d)
         a = (torch.randint(0, 2, (k, 1), generator=draw) * 2 - 1) / math.sqrt(k)
@@ -141,7 +141,7 @@ def simulate(d: int, k: int, activation: Activation, networks: int, inputs: int,
     """Random networks, random inputs of the sphere, one step along the gradient."""
     at_length, smallest = [], []
     for number in range(networks):
-        line = Line.random(d, k, ACTIVATIONS[activation], inputs, stream(seed, "random-networks", d, k, number))
+        line = GradientLine.random(d, k, ACTIVATIONS[activation], inputs, stream(seed, "random-networks", d, k, number))
         at_length.append([float(line.flipped(t / line.slope).float().mean()) for t in LENGTHS])
         smallest.append(line.smallest_eta().numpy())
     eta = np.array(smallest)

@@ -99,7 +99,7 @@ STATEMENTS: dict[str, Statement] = {
         ),
         Statement(
             "gradient-flow",
-            "max_margin_bias",
+            "gradient_flow",
             f"{_VARDI}, experiments",
             "Networks trained to loss 1e-30 on points of the sphere are flipped on all of them by one perturbation, "
             "much shorter than the points.",
@@ -113,7 +113,7 @@ STATEMENTS: dict[str, Statement] = {
         ),
         Statement(
             "robust-network",
-            "max_margin_bias",
+            "robust_network",
             f"{_VARDI}, robust networks exist",
             "For the same points there is a two-layer network whose robust radius is (1 - c)/2 sqrt(d).",
         ),

@@ -58,7 +58,7 @@ class Formula(Step):
         return {"figures": formula(self.name)(self.seed)}
 
 
-class Volume(Step):
+class MeasureVolume(Step):
     """How much room the box leaves to an Linf attacker, over the test split (Ding et al. 2019, Table 6)."""
 
     kind: ClassVar[str] = "volume"
@@ -74,7 +74,7 @@ class Volume(Step):
         return {"mean": float(bits.mean()), "low": low, "high": high, "images": len(bits)}
 
 
-class InterclassDistance(Step):
+class MeasureInterclassDistance(Step):
     """How far the classes of the test split lie apart on average, in L2 (Ding et al. 2019, Table 1)."""
 
     kind: ClassVar[str] = "interclass"
@@ -87,7 +87,7 @@ class InterclassDistance(Step):
         return {"mean": interclass_distance(test.x, test.y).mean}
 
 
-class Spectrum(Step):
+class MeasureSpectrum(Step):
     """Shares of the training split's variance in bands of principal components (Prach & Lampert 2025, Table 1)."""
 
     kind: ClassVar[str] = "spectrum"
@@ -101,7 +101,7 @@ class Spectrum(Step):
         return {"shares": {f"{first}-{last}": spectrum.share(first, last) for first, last in self.bands}}
 
 
-class NeighborDistances(Step):
+class MeasureNeighborDistances(Step):
     """Distance of test points to the nearest of n training points, for growing n (Prach & Lampert 2025, section 12)."""
 
     kind: ClassVar[str] = "neighbor-distances"

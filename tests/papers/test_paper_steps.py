@@ -12,13 +12,13 @@ from radii.data import sources
 from radii.errors import InputError
 from radii.geometry.volume import log_volume
 from radii.papers.formulas import NAMES, formula
-from radii.papers.laboratory import (
+from radii.papers.paper_steps import (
     Formula,
-    InterclassDistance,
-    NeighborDistances,
-    Spectrum,
+    MeasureInterclassDistance,
+    MeasureNeighborDistances,
+    MeasureSpectrum,
+    MeasureVolume,
     Theory,
-    Volume,
 )
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import STEPS, from_json
@@ -53,16 +53,16 @@ def test_formulas_against_closed_forms() -> None:
 def test_measures_of_the_digits(tmp_path: Path) -> None:
     store, data = Store(tmp_path), DataSpec.of("digits")
     loaded = sources.load("digits")
-    volume = store.ensure(Volume(data=data, epsilon=0.3)).result
+    volume = store.ensure(MeasureVolume(data=data, epsilon=0.3)).result
     assert volume["mean"] == pytest.approx(float(log_volume(loaded.test.x, 0.3).mean()))
     assert volume["low"] <= volume["mean"] <= volume["high"]
-    shares = store.ensure(Spectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))).result["shares"]
+    shares = store.ensure(MeasureSpectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))).result["shares"]
     assert shares["1-16"] + shares["17-64"] == pytest.approx(shares["1-64"]) == 1
     flat = loaded.train.x.reshape(len(loaded.train), -1) / 255 if loaded.train.x.dtype == np.uint8 else loaded.train.x
     variance = np.linalg.eigvalsh(np.cov(flat.reshape(len(flat), -1).astype(float).T))[::-1]
     assert shares["1-16"] == pytest.approx(variance[:16].sum() / variance.sum(), abs=1e-5)
-    assert store.ensure(InterclassDistance(data=data)).result["mean"] > 0
-    found = store.ensure(NeighborDistances(data=data, queries=100)).result
+    assert store.ensure(MeasureInterclassDistance(data=data)).result["mean"] > 0
+    found = store.ensure(MeasureNeighborDistances(data=data, queries=100)).result
     means = [row["mean"] for row in found["curve"]]
     assert means == sorted(means, reverse=True)
     assert found["dimension"]["low"] <= found["dimension"]["value"] <= found["dimension"]["high"]

@@ -1,0 +1,365 @@
+"""Checks of claims: small functions from the cells of a study to figures by name.
+
+A claim's record names one of them and gives its keyword arguments. Each takes
+the cells and the names of the figures that the claim compares; it may return
+more than it was asked for. A figure that cannot be read raises
+:class:`~radii.papers.claims.study_cells.NotMeasured`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from scipy.stats import spearmanr
+
+from radii.errors import unknown_name
+from radii.papers.claims import printed_tables, scaling_checks
+from radii.papers.claims.study_cells import Coordinates, NotMeasured, StudyCells, certified, entry, number
+
+Figures = dict[str, float]
+Names = Sequence[str]
+FAILING = "predictions that fail"
+BANDS = ("1-16", "1-512", "513-3072", "2049-3072", "1-16,513-3072", "1-3072")
+CHANCE = 0.1  # of ten classes
+RADIUS = 36 / 255
+
+
+def simulated(cells: StudyCells, names: Names, *, result: str, containing: str = "") -> Figures:
+    """What the simulation of a theorem measured.
+
+    Args:
+        cells: of the study ``theory``.
+        names: quantities of the result's table; :data:`FAILING` counts predictions that do not agree.
+        result: the theorem, as ``radii theory`` lists it.
+        containing: the count is over quantities that contain this text.
+    """
+    rows = entry(cells.at({"result": result}), ("rows",))
+    by_name = {row["quantity"]: row for row in rows}
+    figures = {}
+    for name in names:
+        if name == FAILING:
+            judged = [row for row in rows if containing in row["quantity"] and row["predicted"] is not None]
+            if not judged:
+                raise NotMeasured(f"prediction of {result} about {containing}")
+            figures[name] = float(sum(not _agrees(row) for row in judged))
+        elif name in by_name:
+            figures[name] = number(by_name[name], ("measured",))
+        else:
+            raise NotMeasured(f"{result}: {name}")
+    return figures
+
+
+def _agrees(row: Mapping[str, Any]) -> bool:
+    if row["measured"] is None:
+        return False
+    off, tolerance = row["measured"] - row["predicted"], row["tolerance"]
+    return bool({"=": abs(off) <= tolerance, "≤": off <= tolerance, "≥": off >= -tolerance}[row["relation"]])
+
+
+def formula(cells: StudyCells, names: Names, *, formula: str) -> Figures:
+    """Figures of a formula.
+
+    Args:
+        cells: of the study ``formulas``.
+        names: its figures.
+        formula: its name in :mod:`radii.papers.formulas`.
+    """
+    return {name: cells.number({"formula": formula}, ("figures", name)) for name in names}
+
+
+def values(
+    cells: StudyCells,
+    names: Names,
+    *,
+    path: Sequence[str] = (),
+    key: str = "",
+    place: Coordinates | None = None,
+    at: Mapping[str, Coordinates] | None = None,
+    paths: Mapping[str, Sequence[str]] | None = None,
+    complement: bool = False,
+) -> Figures:
+    """Numbers as they stand in the cells.
+
+    Args:
+        cells: of any study.
+        names: of the figures.
+        path: where the number stands in a cell's result.
+        key: the coordinate that the figure's name is the value of.
+        place: coordinates that all figures share.
+        at: further coordinates by figure.
+        paths: instead of ``path``, by figure.
+        complement: one less the number, for example the error from the accuracy.
+    """
+    figures = {}
+    for name in names:
+        where = {**(place or {}), **({key: name} if key else {}), **(at or {}).get(name, {})}
+        value = cells.number(where, (paths or {}).get(name, path))
+        figures[name] = 1 - value if complement else value
+    return figures
+
+
+def entries(cells: StudyCells, names: Names, *, place: Coordinates, path: Sequence[str] = ()) -> Figures:
+    """Numbers of one cell whose last key is the figure's name.
+
+    Args:
+        cells: of any study.
+        names: the last keys.
+        place: of the cell.
+        path: the keys before.
+    """
+    return {name: cells.number(place, (*path, name)) for name in names}
+
+
+def total(cells: StudyCells, names: Names, *, place: Coordinates, path: Sequence[str], parts: Sequence[str]) -> Figures:
+    """The sum of several numbers of one cell, under the name of the figure.
+
+    Args:
+        cells: of any study.
+        names: the one figure.
+        place: of the cell.
+        path: the keys before the last one.
+        parts: the last keys.
+    """
+    return {names[0]: sum(entries(cells, parts, place=place, path=path).values())}
+
+
+def difference(
+    cells: StudyCells, names: Names, *, first: Mapping[str, Any], second: Mapping[str, Any], path: Sequence[str]
+) -> Figures:
+    """The number of one cell less that of another, under the name of the figure.
+
+    Args:
+        cells: of any study.
+        names: the one figure.
+        first: place of the one cell.
+        second: place of the other.
+        path: where the number stands in both.
+    """
+    return {names[0]: cells.number(first, path) - cells.number(second, path)}
+
+
+def profile(
+    cells: StudyCells,
+    names: Names,  # noqa: ARG001
+    *,
+    key: str,
+    over: Sequence[str],
+    path: Sequence[str],
+    place: Coordinates | None = None,
+) -> Figures:
+    """Least, greatest, spread, and the largest step up of a number over an ordered list of cells.
+
+    Args:
+        cells: of any study.
+        names: any of ``least``, ``greatest``, ``spread``, ``largest rise``.
+        key: the coordinate that changes from cell to cell.
+        over: its values in order.
+        path: where the number stands.
+        place: coordinates that all cells share.
+    """
+    return _profile([cells.number({**(place or {}), key: value}, path) for value in over])
+
+
+def _profile(line: Sequence[float]) -> Figures:
+    if any(map(math.isnan, line)):
+        return dict.fromkeys(("least", "greatest", "spread", "largest rise"), math.nan)
+    return {
+        "least": min(line),
+        "greatest": max(line),
+        "spread": max(line) - min(line),
+        "largest rise": max(b - a for a, b in pairwise(line)),
+    }
+
+
+def sensitivity(cells: StudyCells, names: Names, *, variants: Sequence[str]) -> Figures:  # noqa: ARG001
+    """How accuracies on variants of MNIST stand to one another.
+
+    Args:
+        cells: of the study ``sensitivity-mnist``.
+        names: of the figures.
+        variants: of the dataset, in the order of the paper's table.
+    """
+
+    def column(method: str, *path: str) -> list[float]:
+        return [cells.number({"variant": variant, "method": method}, path) for variant in variants]
+
+    robust, kept = column("PGD", "robust_accuracy_at_most"), column("PGD", "robust_to_predictions", "unbroken", "value")
+    clean, plain = column("PGD", "clean", "value"), column("standard", "clean", "value")
+    margins = _profile([b - a for a, b in zip(robust, kept, strict=True)])
+    lost = _profile([b - a for a, b in zip(robust, clean, strict=True)])
+    return {
+        "robust spread over clean spread": _profile(robust)["spread"] / max(_profile(plain)["spread"], 0.001),
+        "clean less robust, binarized": clean[0] - robust[0],
+        "clean less robust, greatest": lost["greatest"],
+        "kept less right, least": margins["least"],
+        "kept less right, greatest": margins["greatest"],
+        "least clean accuracy, PGD": _profile(clean)["least"],
+        "least clean accuracy, standard": _profile(plain)["least"],
+    }
+
+
+def band_column(cells: StudyCells, names: Names, *, metric: str) -> Figures:
+    """A column of Table 1 of Prach & Lampert 2025: accuracies by band of principal components.
+
+    Args:
+        cells: of the study ``subspaces``.
+        names: bands of components.
+        metric: ``standard`` or ``certified``, and the split: ``certified test``.
+    """
+    network, split = metric.split()
+    if network == "standard":
+        return {name: cells.number({"band": name, "model": "standard"}, (f"{split}_accuracy",)) for name in names}
+    return {name: certified(cells.at({"band": name, "model": "1-Lipschitz"}), split, RADIUS) for name in names}
+
+
+def band_contrasts(cells: StudyCells, names: Names) -> Figures:  # noqa: ARG001
+    """Differences between bands of principal components, on test points.
+
+    Args:
+        cells: of the study ``subspaces``.
+        names: of the figures.
+    """
+    clean = band_column(cells, BANDS, metric="standard test")
+    robust = band_column(cells, BANDS, metric="certified test")
+    both, first, late, last, full = "1-16,513-3072", "1-16", "513-3072", "2049-3072", "1-3072"
+    return {
+        "standard, 513-3072 over all, above chance": ratio(clean[late] - CHANCE, clean[full] - CHANCE),
+        "standard, 513-3072": clean[late],
+        "standard, all less 513-3072": clean[full] - clean[late],
+        "standard, all less 2049-3072": clean[full] - clean[last],
+        "standard, 2049-3072, above chance": clean[last] - CHANCE,
+        "certified, 513-3072": robust[late],
+        "certified, 2049-3072": robust[last],
+        "certified, all": robust[full],
+        "certified, all less 513-3072": robust[full] - robust[late],
+        "certified, all less 1-512": robust[full] - robust["1-512"],
+        "certified, all less 1-16": robust[full] - robust[first],
+        "standard less certified, gain from 513-3072 beside 1-16": clean[both]
+        - clean[first]
+        - (robust[both] - robust[first]),
+    }
+
+
+def separation(cells: StudyCells, names: Names, *, epsilon: Mapping[str, float]) -> Figures:  # noqa: ARG001
+    """The least distance between classes over epsilon, and what 1-NN proves, by dataset.
+
+    Args:
+        cells: of the study ``separation``.
+        names: of the figures.
+        epsilon: the attacker's Linf radius by dataset.
+    """
+    figures = {}
+    for data, radius in epsilon.items():
+        least = [cells.number({"data": data}, (split, "minimum")) for split in ("train", "test")]
+        rule = entry(cells.at({"data": data}), ("nearest_neighbor_rule",))
+        figures[f"{data}: least distance over epsilon"] = _profile(least)["least"] / radius
+        figures[f"{data}: proved at epsilon"] = number(rule, ("astuteness",))
+        figures[f"{data}: right less proved"] = number(rule, ("accuracy",)) - number(rule, ("astuteness",))
+    return figures
+
+
+def neighbors(cells: StudyCells, names: Names, *, data: str) -> Figures:  # noqa: ARG001
+    """Intrinsic dimension from nearest-neighbor distances.
+
+    Args:
+        cells: of the study ``geometry``.
+        names: of the figures.
+        data: the dataset.
+    """
+    result = cells.at({"measure": "neighbors", "data": data})
+    power, linear = (number(result, (law, "value")) for law in ("dimension", "dimension_linear"))
+    return {
+        "d*": power,
+        "log10 n": number(result, ("log10_samples", "value")),
+        "linear law less power law": linear - power,
+        "largest rise of the mean distance": _profile([number(row, ("mean",)) for row in result["curve"]])[
+            "largest rise"
+        ],
+    }
+
+
+def matched_distances(cells: StudyCells, names: Names, *, pairs: Mapping[str, Sequence[str]]) -> Figures:
+    """Inter-class distances of scaled digits over those of the smoothed digits that they were scaled to match.
+
+    Args:
+        cells: of the study ``geometry``.
+        names: the scaled datasets, and smoothed datasets for their own distance.
+        pairs: smoothed dataset and the datasets that match it.
+    """
+    partner = {scaled: smooth for smooth, datasets in pairs.items() for scaled in datasets}
+
+    def distance(data: str) -> float:
+        return cells.number({"measure": "inter-class distance", "data": data}, ("mean",))
+
+    return {
+        name: ratio(distance(name), distance(partner[name])) if name in partner else distance(name) for name in names
+    }
+
+
+def error_ratio(cells: StudyCells, names: Names, *, first: Coordinates, second: Coordinates) -> Figures:  # noqa: ARG001
+    """Robust errors that bounds leave possible, of two networks, and their ratio.
+
+    Args:
+        cells: of the study ``provable``.
+        names: of the figures.
+        first: place of the one network.
+        second: place of the other.
+    """
+    errors = [1 - cells.number(place, ("proved", "value")) for place in (first, second)]
+    return {"ratio": ratio(*errors), "first": errors[0], "second": errors[1]}
+
+
+def ratio(part: float, whole: float) -> float:
+    """``part / whole``; NaN, which no claim accepts, where the whole is not positive."""
+    return part / whole if whole > 0 else math.nan
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's rank correlation; NaN where one side is constant or not a number."""
+    if any(map(math.isnan, (*first, *second))) or min(len(set(first)), len(set(second))) < 2:
+        return math.nan
+    return float(spearmanr(first, second).statistic)
+
+
+Check = Callable[..., Figures]
+_CHECKS: dict[str, Check] = {
+    function.__name__: function
+    for function in (
+        simulated,
+        formula,
+        values,
+        entries,
+        total,
+        difference,
+        profile,
+        sensitivity,
+        band_column,
+        band_contrasts,
+        separation,
+        neighbors,
+        matched_distances,
+        error_ratio,
+        scaling_checks.growth,
+        scaling_checks.gain_per_doubling,
+        scaling_checks.last_doublings,
+        scaling_checks.gaps,
+        scaling_checks.standard_over_certified,
+        scaling_checks.certificates,
+        printed_tables.yang_tables,
+        printed_tables.ding_tables,
+    )
+}
+
+
+def check_function(name: str) -> Check:
+    """The check called ``name``.
+
+    Raises:
+        InputError: there is none; the sentence lists those there are.
+    """
+    if name not in _CHECKS:
+        raise unknown_name("check", name, tuple(_CHECKS))
+    return _CHECKS[name]

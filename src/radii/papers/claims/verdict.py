@@ -1,0 +1,245 @@
+"""Verdicts: what the results of studies say of the claims, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from radii.errors import InputError
+from radii.papers.claims.checks import check_function, rank_correlation
+from radii.papers.claims.claim import Claim, Figure, Kind
+from radii.papers.claims.study_cells import StudyCells
+from radii.runs.store import Store
+from radii.studies.results import Evidence, find
+from radii.studies.study import BUDGETS, Budget
+
+Status = Literal["fails", "holds", "as printed", "finding", "not run"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+GOOD: dict[Kind, Status] = {"paper": "holds", "printed": "as printed", "finding": "finding"}
+ROUNDING = 1e-9  # float64 sums of published decimals
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the results say of a claim.
+
+    Args:
+        claim: the claim.
+        status: ``holds``; ``as printed`` or ``finding`` for claims of that kind which hold; ``fails``; ``not run``.
+        measured: the figures that the check read, guards included.
+        excess: how far the worst figure lies beyond its tolerance; at most 0 where the claim holds.
+        worst: the name of that figure.
+        runs: the runs that were read.
+        budget: of the results.
+        origin: the file of the results.
+        note: why it was not run, or why the results have no power.
+    """
+
+    claim: Claim
+    status: Status
+    measured: Mapping[str, float] = field(default_factory=dict)
+    excess: float | None = None
+    worst: str = ""
+    runs: tuple[str, ...] = ()
+    budget: Budget | None = None
+    origin: str = ""
+    note: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """The status in words: ``holds``, ``fails by 0.03``, ``fails: not a number``."""
+        if self.status != "fails" or self.excess is None:
+            return self.status
+        if self.note:
+            return "fails without power"
+        return f"fails by {number(self.excess)}" if math.isfinite(self.excess) else "fails: not a number"
+
+    @property
+    def shown(self) -> str:
+        """The one measured figure, or the worst of several; the rank correlation where ranks are compared."""
+        if self.status == "not run":
+            return ""
+        if self.claim.figures[0].relation == "rank":
+            return f"rank correlation {number(1 - self.claim.figures[0].tolerance - (self.excess or 0.0))}"
+        value, count = number(self.measured[self.worst]), len(self.claim.figures)
+        return value if count == 1 else f"{value} (worst of {count})"
+
+    @property
+    def expected(self) -> str:
+        """What is published for the figure that :attr:`shown` shows."""
+        figures = {figure.name: figure for figure in self.claim.figures}
+        return stated(figures.get(self.worst, self.claim.figures[0]))
+
+    @property
+    def evidence(self) -> str:
+        """Study, budget and where the result comes from; what it needs if it was not run."""
+        if self.claim.kind == "printed":
+            return "the paper's own table"
+        if self.status == "not run":
+            return f"needs {self.claim.study} {'|'.join(self.claim.budgets)}"
+        return f"{self.claim.study} {self.budget} {'shipped' if is_shipped(self.origin) else 'own'}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON data; what is not a finite number is null."""
+        claim = self.claim
+        return {
+            "id": claim.id,
+            "status": self.status,
+            "kind": claim.kind,
+            "statement": claim.statement,
+            "paper": claim.paper,
+            "where": claim.where,
+            "corrects": claim.corrects,
+            "study": claim.study,
+            "budgets": list(claim.budgets),
+            "budget": self.budget,
+            "figures": [self._entry(figure) for figure in claim.figures],
+            "guards": [self._entry(figure) for figure in claim.guards],
+            "reason": claim.reason,
+            "excess": _finite(self.excess),
+            "worst": self.worst,
+            "runs": list(self.runs),
+            "origin": self.origin,
+            "note": self.note,
+        }
+
+    def _entry(self, figure: Figure) -> dict[str, Any]:
+        return {
+            "figure": figure.name,
+            "published": figure.value,
+            "relation": figure.relation,
+            "tolerance": figure.tolerance,
+            "measured": _finite(self.measured.get(figure.name)),
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def beyond(figure: Figure, measured: float) -> float:
+    """How far a measured figure lies beyond its tolerance; NaN is infinitely far, a strict relation fails at 0."""
+    off = measured - figure.value
+    sign = {"=": abs(off), "≤": off, "<": off, "≥": -off, ">": -off}[figure.relation]
+    excess = sign - figure.tolerance
+    if math.isnan(excess):
+        return math.inf
+    if figure.relation in ("<", ">"):
+        return excess if excess < 0 else max(excess, 2 * ROUNDING)
+    return excess
+
+
+def judge(claim: Claim, evidence: Evidence | None) -> Verdict:
+    """Hold a claim against the results of its study.
+
+    Args:
+        claim: the claim.
+        evidence: the results; a claim about a printed table needs none.
+    """
+    if evidence is None and claim.kind != "printed":
+        return Verdict(claim, "not run", note=f"no result of {claim.study} at budget {' or '.join(claim.budgets)}")
+    cells = StudyCells(evidence.measured, evidence.complete) if evidence else StudyCells(())
+    budget, origin = (evidence.budget, evidence.origin) if evidence else (None, "")
+    names = list(dict.fromkeys(figure.name for figure in (*claim.figures, *claim.guards)))
+    try:
+        measured = check_function(claim.check)(cells, names, **claim.arguments)
+    except LookupError as missing:  # a partial study, or one that an older version ran
+        note = f"{claim.study} at budget {budget} has no {missing.args[0]}"
+        return Verdict(claim, "not run", budget=budget, origin=origin, note=note)
+    excess, worst = _worst(claim.figures, measured)
+    note = _no_power(claim, measured)
+    status: Status = GOOD[claim.kind] if excess <= ROUNDING and not note else "fails"
+    return Verdict(claim, status, measured, excess, worst, tuple(cells.runs), budget, origin, note)
+
+
+def _worst(figures: tuple[Figure, ...], measured: Mapping[str, float]) -> tuple[float, str]:
+    """The greatest excess and its figure; where ranks are compared, by how much the correlation falls short."""
+    if figures[0].relation == "rank":
+        correlation = rank_correlation([measured[f.name] for f in figures], [f.value for f in figures])
+        short = 1 - figures[0].tolerance - correlation
+        return (math.inf if math.isnan(short) else short), figures[0].name
+    excess = {figure.name: beyond(figure, measured[figure.name]) for figure in figures}
+    worst = max(excess, key=lambda name: excess[name])
+    return excess[worst], worst
+
+
+def _no_power(claim: Claim, measured: Mapping[str, float]) -> str:
+    """The first guard that fails, in words."""
+    for guard in claim.guards:
+        if beyond(guard, measured[guard.name]) > ROUNDING:
+            return f"no power: {guard.name} is {number(measured[guard.name])}, it must be {stated(guard)}"
+    return ""
+
+
+def ledger(claims: Iterable[Claim], store: Store | None = None, budget: Budget | None = None) -> tuple[Verdict, ...]:
+    """The verdict on each claim from the greatest budget that can judge it: the user's own results, then the shipped.
+
+    Args:
+        claims: the claims.
+        store: where the user's results are; default: the store of the environment.
+        budget: look at the results of that budget only.
+    """
+    store = store or Store.default()
+
+    @cache
+    def known(study: str, at: Budget) -> Evidence | None:
+        return find(study, store, at)
+
+    def telling(claim: Claim) -> Evidence | None:
+        if not claim.study:
+            return None
+        wanted = [at for at in reversed(claim.budgets) if budget in (None, at)]
+        return next((results for at in wanted if (results := known(claim.study, at)) is not None), None)
+
+    return tuple(judge(claim, telling(claim)) for claim in claims)
+
+
+def is_shipped(origin: str) -> bool:
+    """Whether a result came with the package."""
+    return bool(origin) and Path(origin).parent == Path(__file__).parents[1] / "results"
+
+
+def check_budget(name: str | None) -> Budget | None:
+    """A budget as the user typed it.
+
+    Raises:
+        InputError: there is no such budget.
+    """
+    if name is not None and name not in BUDGETS:
+        raise InputError(f"budget must be one of {', '.join(BUDGETS)}, got {name!r} instead.")
+    return name  # type: ignore[return-value]
+
+
+def number(value: float | None) -> str:
+    """Four significant digits; whole numbers in full."""
+    if value is None:
+        return "–"
+    whole = math.isfinite(value) and value == round(value) and abs(value) < 1e7
+    return f"{value:,.0f}" if whole else f"{value:.4g}"
+
+
+def stated(figure: Figure) -> str:
+    """A published figure with its relation and tolerance: ``≤ 0.51 ± 0.0055``."""
+    if figure.relation == "rank":
+        return f"ranks as printed, correlation ≥ {number(1 - figure.tolerance)}"
+    tolerance = f" ± {number(figure.tolerance)}" if figure.tolerance else ""
+    return f"{figure.relation} {number(figure.value)}{tolerance}"
+
+
+def counts(verdicts: Iterable[Verdict]) -> dict[Status, int]:
+    """How many claims have each status."""
+    by_status = Counter(verdict.status for verdict in verdicts)
+    return {status: by_status[status] for status in STATUSES}
+
+
+def summary(verdicts: Iterable[Verdict]) -> str:
+    """``141 claims: 12 fail, 80 hold, 5 as printed, 40 findings, 4 not run.``"""
+    by_status = counts(verdicts)
+    words = {"fails": "fail", "holds": "hold", "finding": "findings"}
+    parts = [f"{count} {words.get(status, status)}" for status, count in by_status.items()]
+    return f"{sum(by_status.values())} claims: {', '.join(parts)}."

@@ -1,0 +1,172 @@
+"""Claims on wrong results: at chance level, shuffled, not numbers, reversed. No claim may hold on any of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from radii.papers.claims.claim import Claim, all_claims
+from radii.papers.claims.verdict import judge
+from radii.runs.store import Store
+from radii.studies.results import Evidence, find
+
+KEPT = {"radii", "predicted", "tolerance", "parameters", "seed", "epsilon", "relation", "quantity", "total", "n"}
+CHANCE = 0.1  # of ten classes
+SEEDS = range(5)
+Keys = tuple[str | int, ...]
+
+
+def leaves(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, float]]:
+    """The measured numbers of a result with their paths."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in KEPT:
+                yield from leaves(item, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, float(value)
+
+
+def rebuilt(value: Any, numbers: Mapping[Keys, float], path: Keys = ()) -> Any:
+    """The same result with its measured numbers taken from ``numbers``."""
+    if isinstance(value, Mapping):
+        return {k: v if k in KEPT else rebuilt(v, numbers, (*path, k)) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [rebuilt(item, numbers, (*path, index)) for index, item in enumerate(value)]
+    return numbers.get(path, value)
+
+
+def changed(results: Evidence, change: Callable[[list[float]], list[float]]) -> Evidence:
+    """All measured numbers of a study through ``change``."""
+    known = [dict(leaves(cell.result)) for cell in results.measured]
+    numbers = iter(change([number for own in known for number in own.values()]))
+    cells = [
+        replace(cell, result=rebuilt(cell.result, {path: next(numbers) for path in own}))
+        for cell, own in zip(results.measured, known, strict=True)
+    ]
+    return replace(results, measured=tuple(cells))
+
+
+def at_chance(results: Evidence) -> Evidence:
+    """Every number is the accuracy of guessing."""
+    return changed(results, lambda numbers: [CHANCE] * len(numbers))
+
+
+def noisy_chance(results: Evidence, seed: int) -> Evidence:
+    """Every number is the accuracy of guessing on 2,000 points."""
+    draw = np.random.default_rng(seed)
+    return changed(results, lambda numbers: list(draw.binomial(2000, CHANCE, len(numbers)) / 2000))
+
+
+def shuffled(results: Evidence, seed: int) -> Evidence:
+    """Every number stands in another's place."""
+    draw = np.random.default_rng(seed)
+    return changed(results, lambda numbers: list(draw.permutation(numbers)))
+
+
+def not_numbers(results: Evidence) -> Evidence:
+    """Every number is NaN."""
+    return changed(results, lambda numbers: [math.nan] * len(numbers))
+
+
+def mirrored(results: Evidence) -> Evidence:
+    """Every order is reversed: greatest and least of the cells of one kind change places, and so on between them.
+
+    A cell that has no other of its kind is mirrored in itself.
+    """
+    groups: dict[Any, list[float]] = {}
+    known = [dict(leaves(cell.result)) for cell in results.measured]
+    kinds = [
+        tuple(cell.place.get(key) for key in ("model", "method", "measure", "result", "formula"))
+        for cell in results.measured
+    ]
+
+    def group(kind: Any, path: Keys) -> Any:
+        return (kind, path) if kinds.count(kind) > 1 else kind
+
+    for kind, own in zip(kinds, known, strict=True):
+        for path, number in own.items():
+            groups.setdefault(group(kind, path), []).append(number)
+    cells = []
+    for cell, kind, own in zip(results.measured, kinds, known, strict=True):
+        ends = {path: groups[group(kind, path)] for path in own}
+        turned = {path: min(ends[path]) + max(ends[path]) - number for path, number in own.items()}
+        cells.append(replace(cell, result=rebuilt(cell.result, turned)))
+    return replace(results, measured=tuple(cells))
+
+
+def wrong_results(results: Evidence) -> dict[str, tuple[Evidence, ...]]:
+    """Ways of being wrong, by name; several shuffles, because one may be right by coincidence."""
+    return {
+        "chance": (at_chance(results),),
+        "noisy chance": tuple(noisy_chance(results, seed) for seed in SEEDS),
+        "shuffled": tuple(shuffled(results, seed) for seed in SEEDS),
+        "not numbers": (not_numbers(results),),
+        "reversed": (mirrored(results),),
+    }
+
+
+@cache
+def shipped(study: str) -> Evidence:
+    results = find(study, Store(Path("nowhere")), "cpu")
+    assert results is not None
+    return results
+
+
+@cache
+def wrong(study: str) -> dict[str, tuple[Evidence, ...]]:
+    return wrong_results(shipped(study))
+
+
+# Claims that hold on such results, and why that is right.
+ONE_NETWORK = "it compares numbers of the same network or dataset; which one has which is not part of it"
+SPREAD = "a spread does not depend on the order"
+MIDDLE = "the numbers of its table lie between 0 and 2, so 1 is its own mirror image"
+SAME = "nearly all numbers of this study are accuracies between 0.95 and 0.99"
+EXCEPTIONS = {
+    ("yang-separated-beyond-2-epsilon", "reversed"): "true of every dataset of the study",
+    ("yang-no-exact-contradiction", "reversed"): "zero for every dataset of the study",
+    ("yang-sample-is-not-support", "reversed"): ONE_NETWORK,
+    ("yang-lipschitz-1-over-r", "reversed"): MIDDLE,
+    ("yang-r-is-the-limit", "reversed"): MIDDLE,
+    ("ding-uniform-variance", "reversed"): "one number has no order",
+    ("ding-provable-binarized", "shuffled"): SAME,
+    ("ding-provable-clean", "shuffled"): SAME,
+    ("ding-robustness-is-sensitive", "reversed"): SPREAD,
+    ("ding-clean-accuracy-is-not-sensitive", "reversed"): SPREAD,
+    ("ding-sensitivity-is-of-robustness", "reversed"): SPREAD,
+    ("ding-predictions-are-kept-longer", "reversed"): ONE_NETWORK,
+    ("ding-errors-are-vulnerability", "reversed"): ONE_NETWORK,
+    ("ding-table2-clean-standard", "reversed"): "the printed accuracies differ by less than the tolerance",
+    ("vardi-condition-is-strict", "reversed"): "true of every dimension",
+}
+WAYS = ("chance", "noisy chance", "shuffled", "not numbers", "reversed")
+STUDIED = [claim for claim in all_claims() if claim.study]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("claim", STUDIED, ids=lambda claim: claim.id)
+def test_no_claim_holds_on_wrong_results(claim: Claim, way: str) -> None:
+    """Of five random shuffles at most two may be right by coincidence."""
+    holds = sum(judge(claim, results).status in ("holds", "finding") for results in wrong(claim.study)[way])
+    assert (holds > (2 if way == "shuffled" else 0)) == ((claim.id, way) in EXCEPTIONS)
+
+
+def test_every_exception_is_a_claim() -> None:
+    assert {name for name, _ in EXCEPTIONS} <= {claim.id for claim in all_claims()}
+
+
+def test_claims_of_the_shipped_results_survive_a_rebuild() -> None:
+    """The mutations change nothing but the numbers: with the same numbers every verdict is the same."""
+    for claim in STUDIED:
+        same = changed(shipped(claim.study), lambda numbers: numbers)
+        assert judge(claim, same).status == judge(claim, shipped(claim.study)).status
