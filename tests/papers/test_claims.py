@@ -14,8 +14,8 @@ from radii.errors import InputError
 from radii.papers.claims import checks
 from radii.papers.claims.checks import rank_correlation
 from radii.papers.claims.claim import Claim, Figure, all_claims, choose, read_claim
+from radii.papers.claims.judgment import check_budget, counts, is_shipped, judge, ledger, summary
 from radii.papers.claims.study_cells import NotMeasured, StudyCells, certified
-from radii.papers.claims.verdict import check_budget, counts, is_shipped, judge, ledger, summary
 from radii.papers.published import published
 from radii.runs.store import Store
 from radii.studies.results import Evidence
@@ -278,7 +278,7 @@ def test_a_part_of_a_study_is_not_taken_for_the_whole() -> None:
 
 def test_a_budget_that_cannot_judge_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "radii.papers.claims.verdict.find", lambda study, store, at: results(2.0) if at == "cpu" else None
+        "radii.papers.claims.judgment.find", lambda study, store, at: results(2.0) if at == "cpu" else None
     )
     assert ledger([made_claim()])[0].status == "holds"
     assert ledger([made_claim(least_budget="paper")])[0].status == "not run"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
-from radii.papers.claims.claim import judge
+from radii.papers.claims.claim import Claim, read_claim
+from radii.papers.claims.judgment import judge
 from radii.papers.published import published
 from radii.studies.results import find
 
@@ -13,10 +16,15 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "claims.md").read_text()
 
 
 def test_the_example_is_a_claim() -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names: dict = {}
-    exec(block, names)
-    assert judge(names["claim"], find("geometry", budget="cpu")).status == "holds"
+    (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (record,) = tomllib.loads(block)["claim"]
+    claim = read_claim(record, "Prach & Lampert 2025")
+    assert judge(claim, find("geometry", budget="cpu")).status == "holds"
+
+
+def test_every_field_of_a_record_is_explained() -> None:
+    read = {"relation", "tolerance", "published"} | {field.name for field in fields(Claim)} - {"paper"}
+    assert {name for name in read if f"`{name}`" not in PAGE and f"\n{name} = " not in PAGE} == set()
 
 
 def test_the_lookup_of_the_page() -> None:

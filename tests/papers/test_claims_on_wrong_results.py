@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from radii.papers.claims.claim import Claim, all_claims
-from radii.papers.claims.verdict import judge
+from radii.papers.claims.judgment import judge
 from radii.runs.store import Store
 from radii.studies.results import Evidence, find
 

@@ -68,6 +68,6 @@ def test_measures_of_the_digits(tmp_path: Path) -> None:
     assert found["dimension"]["low"] <= found["dimension"]["value"] <= found["dimension"]["high"]
 
 
-def test_laboratory_steps_are_known_and_have_their_own_kinds() -> None:
+def test_steps_of_the_papers_are_known_and_have_their_own_kinds() -> None:
     assert all(STEPS.entry(kind).kind == kind for kind in STEPS)
     assert Formula(name="uniform").run_id.startswith("formula-")

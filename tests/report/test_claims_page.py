@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from radii.papers.claims.claim import Claim, Figure
-from radii.papers.claims.verdict import judge
+from radii.papers.claims.judgment import judge
 from radii.report import browser, html
 from radii.report.claims_page import page
 from radii.report.ledger import Entry, Ledger

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from radii.papers.claims import wording
-from radii.papers.claims.claim import choose, ledger
+from radii.papers.claims.claim import choose
+from radii.papers.claims.judgment import ledger
 from radii.report.studies import save, tabulated
 from radii.runs.store import Store
 from radii.studies import results
@@ -37,8 +37,7 @@ def page(name: str) -> str:
         "## Claims",
         "| | claim | measured | published |\n| --- | --- | --- | --- |\n"
         + "\n".join(
-            f"| {wording.outcome(verdict)} | {verdict.claim.statement} | {wording.measured(verdict)} "
-            f"| {wording.expected(verdict)} |"
+            f"| {verdict.outcome} | {verdict.claim.statement} | {verdict.shown} | {verdict.expected} |"
             for verdict in ledger(choose(name), SHIPPED)
         ),
         "A claim that fails stays here. `radii claims ID` explains one.",

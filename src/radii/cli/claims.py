@@ -17,7 +17,7 @@ from radii.errors import InputError
 
 if TYPE_CHECKING:
     from radii.papers.claims.claim import Claim
-    from radii.papers.claims.verdict import Verdict
+    from radii.papers.claims.judgment import Verdict
 
 COLORS = {"fails": "red", "holds": "green", "as printed": "cyan", "finding": "blue", "not run": "dim"}
 KINDS = {
@@ -41,7 +41,7 @@ def claims(
     """Which statements of the papers hold: measured beside published, with the evidence."""
     from radii.atomic import check_writable
     from radii.papers.claims.claim import choose
-    from radii.papers.claims.verdict import check_budget, ledger, summary
+    from radii.papers.claims.judgment import check_budget, ledger, summary
 
     chosen, at = choose(what), check_budget(budget)
     if html is not None:
@@ -67,7 +67,7 @@ def claims(
 
 def _compute(chosen: Sequence[Claim], budget: str) -> None:
     """The studies of the chosen claims that train nothing and have no result at the budget yet."""
-    from radii.papers.claims.verdict import check_budget
+    from radii.papers.claims.judgment import check_budget
     from radii.runs.executors import plan, run_here
     from radii.runs.store import Store
     from radii.studies import results
@@ -103,7 +103,7 @@ def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 def _explain(console: Console, verdict: Verdict) -> None:
     """Everything about one claim."""
-    from radii.papers.claims.verdict import number, stated
+    from radii.papers.claims.judgment import number, stated
 
     claim = verdict.claim
     console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(verdict.outcome)}[/]")

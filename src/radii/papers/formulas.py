@@ -200,7 +200,7 @@ def lipschitz_networks(seed: int) -> Figures:
             for parameter in model.parameters():
                 parameter.add_(torch.randn(parameter.shape, generator=draw)).mul_(10)
         figures[layer] = lipschitz_bound(model, (1, 8, 8)).value
-        figures[f"{layer}, greatest weight"] = max(float(weight.abs().max()) for weight in model.parameters())
+        figures[f"{layer}, greatest weight"] = max(float(weight.detach().abs().max()) for weight in model.parameters())
     return figures
 
 

@@ -1,4 +1,4 @@
-"""Steps that train nothing: a theorem run, a formula computed, a dataset measured."""
+"""The steps of the papers, which train nothing: simulate a theorem, compute a formula, measure a dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from radii.runs.store import Workspace
 
 
 class Theory(Step):
-    """A result of the theory laboratory with every parameter written out."""
+    """A theorem of the papers, simulated, with every parameter written out."""
 
     kind: ClassVar[str] = "theory"
 
@@ -28,17 +28,26 @@ class Theory(Step):
     seed: int = 0
 
     @classmethod
-    def of(cls, name: str, given: dict[str, Any] | None = None, seed: int = 0) -> Theory:
-        """``name`` with the ``given`` parameters and the defaults of the others."""
+    def of(cls, name: str, chosen: dict[str, Any] | None = None, seed: int = 0) -> Theory:
+        """The step for a theorem.
+
+        Args:
+            name: as ``radii theory`` lists it.
+            chosen: parameters that differ from the defaults of its simulation.
+            seed: of all random draws.
+
+        Raises:
+            InputError: there is no theorem of that name.
+        """
         parameters = inspect.signature(statement(name).simulation()).parameters
         defaults = {key: _listed(value.default) for key, value in parameters.items() if key != "seed"}
-        return cls(name=name, arguments=defaults | (given or {}), seed=seed)
+        return cls(name=name, arguments=defaults | (chosen or {}), seed=seed)
 
     def perform(self, work: Workspace) -> dict[str, Any]:  # noqa: ARG002
         """The table of predictions and measurements; the picture stays with ``radii theory``."""
         chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in self.arguments.items()}
-        found = statement(self.name).simulation()(**chosen, seed=self.seed).to_dict()
-        return {key: found[key] for key in ("name", "source", "parameters", "rows")}
+        result = statement(self.name).simulation()(**chosen, seed=self.seed).to_dict()
+        return {key: result[key] for key in ("name", "source", "parameters", "rows")}
 
 
 def _listed(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.papers.claims.verdict import STATUSES, Status, Verdict, counts, number, stated, summary
+from radii.papers.claims.judgment import STATUSES, Status, Verdict, counts, number, stated, summary
 from radii.report.html import Card, Cards, Report, Section
 from radii.report.ledger import Entry, Ledger, Mark
 from radii.report.table_html import Table

@@ -1,4 +1,4 @@
-"""Theory: every theorem of the papers, simulated with the laboratory's own parameters."""
+"""Theory: every theorem of the papers, simulated with the default parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUICK = ("r-separation", "half-spaces", "concentration", "facets", "robust-netwo
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """One cell per result; the laboratory's defaults are the papers' settings, so ``paper`` is ``cpu``."""
+    """One cell per result; the defaults are the papers' settings, so ``paper`` is ``cpu``."""
     names = QUICK if budget == "smoke" else tuple(STATEMENTS)
     return tuple(Cell({"result": name}, Theory.of(name)) for name in names)
 

@@ -1,0 +1,113 @@
+"""Coverage: how many published figures are compared with a measurement, at which budget, how far off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from radii.papers.claims.claim import Figure
+from radii.papers.claims.judgment import ROUNDING, Verdict, beyond
+from radii.papers.published import Fact, facts, paper_name
+from radii.studies.study import Budget
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published figure beside the measured one.
+
+    Args:
+        figure: the figure of a claim, with the entry of the published table.
+        measured: in the same unit; percentages are shares.
+        verdict: the claim's verdict.
+    """
+
+    figure: Figure
+    measured: float
+    verdict: Verdict
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the figure is within its tolerance, or in rank where the claim compares ranks."""
+        if self.figure.relation == "rank":
+            return self.verdict.status != "fails"
+        return beyond(self.figure, self.measured) <= ROUNDING
+
+    @property
+    def off(self) -> float:
+        """Measured less published; percentages in points."""
+        assert self.figure.fact is not None
+        return (self.measured - self.figure.value) * (100 if self.figure.fact.metric.endswith("_pct") else 1)
+
+
+@dataclass(frozen=True)
+class TableCoverage:
+    """What is measured of one published table.
+
+    Args:
+        paper: authors and year.
+        table: its number, or the section.
+        published: how many numbers it has.
+        comparisons: those that a claim compares with a measurement, each number once.
+    """
+
+    paper: str
+    table: str
+    published: int
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def agreeing(self) -> int:
+        """How many are within tolerance or in rank."""
+        return sum(comparison.agrees for comparison in self.comparisons)
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets of the measurements."""
+        return tuple(dict.fromkeys(c.verdict.budget for c in self.comparisons if c.verdict.budget is not None))
+
+    @property
+    def typical_off(self) -> float | None:
+        """The median distance between measured and published, in the table's unit; percentages in points."""
+        return median(abs(comparison.off) for comparison in self.comparisons) if self.comparisons else None
+
+    @property
+    def largest_off(self) -> float | None:
+        """The largest distance between measured and published."""
+        return max((abs(comparison.off) for comparison in self.comparisons), default=None)
+
+
+def comparisons(verdicts: Iterable[Verdict]) -> dict[Fact, Comparison]:
+    """Every published figure that a claim compares with a measurement; one within tolerance before others.
+
+    Args:
+        verdicts: of the ledger; claims that were not run compare nothing.
+    """
+    known: dict[Fact, Comparison] = {}
+    for verdict in verdicts:
+        for figure in verdict.claim.figures:
+            measured = verdict.measured.get(figure.name, math.nan)
+            if figure.fact is None or not math.isfinite(measured):
+                continue
+            comparison = Comparison(figure, measured, verdict)
+            if figure.fact not in known or (comparison.agrees and not known[figure.fact].agrees):
+                known[figure.fact] = comparison
+    return known
+
+
+def coverage(verdicts: Iterable[Verdict]) -> tuple[TableCoverage, ...]:
+    """The coverage of every table of every paper, in the order of the papers' texts.
+
+    Args:
+        verdicts: of the ledger.
+    """
+    known = comparisons(verdicts)
+    tables: dict[tuple[str, str], list[Fact]] = {}
+    for fact in facts():
+        if isinstance(fact.value, int | float):
+            tables.setdefault((fact.paper, fact.table), []).append(fact)
+    return tuple(
+        TableCoverage(paper_name(paper), table, len(own), tuple(known[fact] for fact in own if fact in known))
+        for (paper, table), own in tables.items()
+    )

@@ -1,0 +1,57 @@
+"""Coverage of the published figures, and the setup behind a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radii.papers.claims.claim import all_claims, choose
+from radii.papers.claims.coverage import comparisons, coverage
+from radii.papers.claims.judgment import ledger
+from radii.papers.claims.setup import describe, setup
+from radii.papers.paper_steps import Formula
+from radii.papers.published import facts
+from radii.runs.inputs import DataSpec
+from radii.runs.planning import train_step
+from radii.runs.steps import Certify
+from radii.runs.store import Store
+
+
+def test_every_table_is_listed_with_what_is_measured(tmp_path: Path) -> None:
+    tables = coverage(ledger(all_claims(), Store(tmp_path)))
+    numbers = [fact for fact in facts() if isinstance(fact.value, int | float)]
+    assert sum(table.published for table in tables) == len(numbers) == 1123
+    assert sum(len(table.comparisons) for table in tables) >= 85
+    by_name = {(table.paper, table.table): table for table in tables}
+    volumes = by_name["Ding et al. 2019", "Table 6"]
+    assert (len(volumes.comparisons), volumes.agreeing, volumes.budgets) == (16, 16, ("cpu",))
+    assert volumes.largest_off == pytest.approx(0.967, abs=1e-3)  # bits
+    capacity = by_name["Ding et al. 2019", "Table 4"]
+    assert (capacity.comparisons, capacity.typical_off, capacity.largest_off) == ((), None, None)
+
+
+def test_percentages_are_compared_in_points(tmp_path: Path) -> None:
+    known = comparisons(ledger(choose("ding-table2-robust"), Store(tmp_path)))
+    (binarized,) = [c for fact, c in known.items() if fact.dataset == "MNIST binarized"]
+    assert binarized.off == pytest.approx(93.0 - 98.1)
+    assert not binarized.agrees
+
+
+def test_ranks_count_as_compared(tmp_path: Path) -> None:
+    known = comparisons(ledger(choose("ding-robust-order"), Store(tmp_path)))
+    assert len(known) == 9
+    assert all(comparison.agrees for comparison in known.values())
+
+
+def test_a_setup_names_network_length_and_data(tmp_path: Path) -> None:
+    data = DataSpec.of("digits")
+    training = train_step(data, "mlp", "natural", {"steps": 1500, "batch_size": 32})
+    words = describe(Certify(model=training, data=data, radii=(0.5,), points=2000))
+    for word in ("mlp", "natural", "digits", "1,500 steps of 32", "2,000 points"):
+        assert word in words
+    assert describe(Formula(name="uniform")) == "formula: name uniform, seed 0"
+    (verdict,) = ledger(choose("ding-uniform-variance"), Store(tmp_path))
+    assert setup(verdict) == "formula: name uniform, seed 0"
+    (printed,) = ledger(choose("ding-saturation-16"), Store(tmp_path))
+    assert setup(printed) == ""
