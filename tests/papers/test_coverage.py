@@ -48,7 +48,7 @@ def test_a_setup_names_network_length_and_data(tmp_path: Path) -> None:
     data = DataSpec.of("digits")
     training = train_step(data, "mlp", "natural", {"steps": 1500, "batch_size": 32})
     words = describe(Certify(model=training, data=data, radii=(0.5,), points=2000))
-    for word in ("mlp", "natural", "digits", "1,500 steps of 32", "2,000 points"):
+    for word in ("mlp", "natural", "digits", "1,500 steps, batches of 32", "2,000 points"):
         assert word in words
     assert describe(Formula(name="uniform")) == "formula: name uniform, seed 0"
     (verdict,) = ledger(choose("ding-uniform-variance"), Store(tmp_path))

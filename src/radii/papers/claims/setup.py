@@ -44,9 +44,10 @@ def describe(step: Step) -> str:
     match step:
         case Train():
             recipe = step.recipe
+            length = f"{recipe.steps:,} steps" if recipe.steps else f"{recipe.epochs:g} epochs"
             return (
                 f"{step.model.name}{_listed(step.model.arguments)} trained by {step.method.name}"
-                f"{_listed(step.method.arguments)} on {step.data.source}, {recipe.steps:,} steps of {recipe.batch_size}"
+                f"{_listed(step.method.arguments)} on {step.data.source}, {length}, batches of {recipe.batch_size}"
             )
         case Certify():
             return f"{describe(step.model)}; certified on {step.points:,} points"
