@@ -1,4 +1,4 @@
-"""Decoded datasets on disk: memory-mapped arrays with their digests, whole or not there at all.
+"""Decoded datasets on disk: memory-mapped arrays with their digests. A dataset is complete or not there.
 
 ::
 
@@ -6,9 +6,10 @@
     $RADII_CACHE/datasets/<name>/       files fetched from the hub
     $RADII_CACHE/pca/                   principal components
 
-A key hashes what the source is (its files' paths, sizes and times of change).
-A folder is built aside and appears by one rename; builders of one key wait for
-each other on a file lock that dies with its process.
+A key hashes what the source is (paths, sizes and change times of its files). A
+folder is built under another name and renamed when it is complete. Processes
+that build the same key wait for each other by a file lock, which ends with its
+process.
 """
 
 from __future__ import annotations
@@ -24,15 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import BaseFileLock, FileLock
 from numpy.typing import NDArray
 
 from radii.data.dataset import Data, Dataset
 from radii.errors import InputError
-
-try:
-    import fcntl
-except ImportError:  # no flock on this system: two builders may both work, the first rename wins
-    fcntl = None  # type: ignore[assignment]
 
 REVISION = 1
 SIDES = ("train", "test")
@@ -49,7 +46,7 @@ def folder() -> Path:
 
 
 def stored(identity: Mapping[str, Any], name: str) -> Data | None:
-    """The decoded data of a source, or None if it is not here; images stay on disk until used."""
+    """The decoded data of a source, or None if the cache does not have it; images stay on disk until they are used."""
     meta = read_meta(identity)
     if meta is None:
         return None
@@ -65,7 +62,7 @@ def _opened(place: Path, side: str, classes: tuple[str, ...], name: str, digest:
 
 
 def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Classes, digests and sizes of a decoded source; None unless every file is as long as it should be."""
+    """Classes, digests and sizes of a decoded source; None unless every file has its full length."""
     place = _place(identity)
     try:
         meta = json.loads((place / "meta.json").read_text())
@@ -76,9 +73,15 @@ def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
-    """Decode a source into the cache and return it; if another process does so already, wait for it.
+    """Decode a source into the cache; if another process does so already, wait for it.
 
-    ``fill(folder)`` writes the four arrays and returns the class names.
+    Args:
+        identity: what the source is, the key of the cache.
+        name: of the dataset.
+        fill: ``fill(folder)`` writes the four arrays and returns the class names.
+
+    Raises:
+        InputError: the cache cannot be written.
     """
     place = _place(identity)
     with writing(place), locked(place):
@@ -133,13 +136,13 @@ def new_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def aside(path: Path) -> Path:
-    """A name beside ``path`` for what is not finished yet."""
+    """A name beside ``path`` for an unfinished file or folder."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Make the folder of ``path``; a cache that cannot be written is a sentence, not a traceback."""
+    """Make the folder of ``path``; in this context, a cache that cannot be written raises an InputError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -150,12 +153,9 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def locked(place: Path) -> Iterator[None]:
-    with open(place.with_name(f".{place.name}.lock"), "w") as lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def locked(place: Path) -> BaseFileLock:
+    """The lock of ``place``, a context: one process at a time; it ends with its process."""
+    return FileLock(place.with_name(f".{place.name}.lock"))
 
 
 def _place(identity: Mapping[str, Any]) -> Path:

@@ -39,9 +39,15 @@ from radii.training.schedule import Optimizer
 class Recipe(Spec):
     """How to train: length, batches, optimizer, augmentation.
 
-    ``steps`` is the length in batches; 0 counts ``epochs`` instead. ``average``
-    above 0 ends with the running average of the weights, which forgets by that
-    factor a step.
+    Attributes:
+        epochs: passes over the data; not used if ``steps`` is set.
+        batch_size: points in one batch.
+        optimizer: optimizer and learning rate schedule.
+        augmentation: random changes of training images.
+        steps: length in batches; 0: ``epochs`` counts.
+        test_every: epochs between two test accuracies in the history; 0: none.
+        average: above 0, training ends with the exponential moving average of the
+            weights with this decay per step; 0: with the last weights.
     """
 
     neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1, "average": 0.0}
@@ -55,13 +61,20 @@ class Recipe(Spec):
     average: float = Field(0.0, ge=0, lt=1)
 
     def length(self, batches: int) -> int:
-        """Steps in all, with ``batches`` in one pass over the data."""
+        """Number of steps, with ``batches`` in one pass over the data."""
         return self.steps or self.epochs * batches
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the data showed."""
+    """The results of one pass over the data.
+
+    Args:
+        number: of the pass, from 0.
+        loss: mean training loss.
+        train_accuracy: mean over the batches while they were trained on.
+        test_accuracy: in eval mode after the pass; None if it was not measured.
+    """
 
     number: int
     loss: float
@@ -71,7 +84,12 @@ class Epoch:
 
 @dataclass(frozen=True)
 class History:
-    """The training so far, one row an epoch."""
+    """The training so far.
+
+    Args:
+        epochs: one entry per pass over the data.
+        seconds: time spent, over all resumed parts.
+    """
 
     epochs: tuple[Epoch, ...]
     seconds: float
@@ -83,7 +101,7 @@ class History:
 
 @dataclass
 class _Tally:
-    """Sums over the epoch in progress; part of the checkpoint."""
+    """Sums over the current epoch; part of the checkpoint."""
 
     loss: float = 0.0
     correct: float = 0
@@ -97,7 +115,7 @@ class _Tally:
 
 @dataclass
 class _Course:
-    """A training under way: what a checkpoint holds."""
+    """The state of a training: everything that a checkpoint holds."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -126,7 +144,7 @@ class _Course:
         self.tally, self.earlier = _Tally(**meta["tally"]), meta["seconds"]
 
     def save(self) -> None:
-        """Write the checkpoint, unless the weights are broken: the last good one is worth more."""
+        """Write the checkpoint, unless a weight is not finite: then the last good checkpoint stays."""
         if not all(bool(torch.isfinite(parameter).all()) for parameter in self.model.parameters()):
             raise self.diverged(f"the weights are not finite after step {self.done}")
         if self.path is not None:
@@ -142,7 +160,7 @@ class _Course:
             checkpoints.write(self.path, tensors, meta)
 
     def diverged(self, what: str) -> InputError:
-        """The sentence for a training that has left the numbers."""
+        """The error of a training whose numbers are no longer finite."""
         return InputError(
             f"Training diverged: {what}. Lower optimizer.lr, now {self.settings.lr:g}, "
             "or set optimizer.clip_gradient. The last checkpoint is kept."
@@ -160,11 +178,27 @@ def train(
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 30.0,
 ) -> History:
-    """Train ``model`` in place on its own device; continues from ``checkpoint`` if it exists.
+    """Train ``model`` in place, on its own device.
 
-    A loss that is not a number stops the training with a sentence and leaves
-    the last good checkpoint where it is. Under torchrun each process takes its
-    share of every batch (:mod:`radii.training.distributed`).
+    Under torchrun each process takes its share of every batch
+    (:mod:`radii.training.distributed`).
+
+    Args:
+        model: the network.
+        data: the training points.
+        objective: the loss, see :mod:`radii.training.objectives`.
+        recipe: length, batches, optimizer, augmentation.
+        seed: of shuffles, augmentation and attacks.
+        test: measured after every ``recipe.test_every`` epochs.
+        checkpoint: file of the state; training continues from it if it exists.
+        checkpoint_seconds: time between two checkpoints.
+
+    Returns:
+        Loss and accuracies of every epoch.
+
+    Raises:
+        InputError: the loss or a weight is not finite (the last good checkpoint
+            stays), or a setting does not fit the data.
     """
     crew, device = team(), next(model.parameters()).device
     batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)

@@ -1,4 +1,4 @@
-"""The preprocessing a classifier carries inside, fitted on the training split."""
+"""The preprocessing inside a classifier, fitted on the training split."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ Preprocessing = Literal["none", "center", "standardize"]
 
 
 def statistics(data: Dataset, mode: Preprocessing) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation per channel (images) or coordinate (features), in [0, 1] units.
+    """Mean and standard deviation of the training split, in units of [0, 1].
 
-    ``center`` gives the mean alone, which leaves every distance as it is
-    (Prach & Lampert 2025); ``none`` gives nothing; constant coordinates keep std 1.
+    Args:
+        data: the training split.
+        mode: ``center`` gives the mean only, which changes no distance (Prach &
+            Lampert 2025); ``standardize`` both; ``none`` neither.
+
+    Returns:
+        Mean and standard deviation per channel of images, or per coordinate of
+        features; empty where the mode gives none. Constant coordinates have 1.
     """
     if mode == "none":
         return (), ()

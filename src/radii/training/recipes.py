@@ -1,8 +1,8 @@
 """The papers' recipes as data: model, method, optimizer, schedule, length, augmentation, and smaller budgets.
 
-A recipe's ``settings`` are what a user would write as ``KEY=VALUE``; ``cpu``
-(minutes on two cores, shrunken networks) and ``smoke`` (seconds) are laid over
-them, the user's own settings over all.
+``settings`` of a recipe are what a user would write as ``KEY=VALUE``. The budget
+``cpu`` (minutes on two cores, smaller networks) or ``smoke`` (seconds) replaces
+some of them, and the user's own settings replace any.
 """
 
 from __future__ import annotations
@@ -23,7 +23,19 @@ SAME_SEARCH = {"adversarial", "trades", "robust-self-training"}  # whose inner s
 
 @dataclass(frozen=True)
 class PaperRecipe:
-    """How one paper trains one kind of network on one kind of data."""
+    """How one paper trains one kind of network on one kind of data.
+
+    Args:
+        source: paper and section.
+        data: the dataset of the paper.
+        model: name of the network.
+        method: name of the objective.
+        settings: the settings of the paper.
+        cpu: what the budget ``cpu`` changes.
+        smoke: what the budget ``smoke`` changes.
+        preprocessing: what the classifier does to the pixels first.
+        by_method: what changes if the user asks for another method.
+    """
 
     source: str
     data: str  # what the paper trains on
@@ -47,7 +59,17 @@ class Plan:
 
 
 def plan(name: str, budget: Budget = "paper", model: str | None = None, method: str | None = None) -> Plan:
-    """Recipe ``name`` scaled to ``budget``; another ``model`` or ``method`` drops the recipe's arguments for it."""
+    """The recipe ``name`` at a budget.
+
+    Args:
+        name: a key of ``RECIPES``.
+        budget: ``paper``, ``cpu`` or ``smoke``.
+        model: another network than the recipe's; drops the recipe's arguments of its own network.
+        method: another objective than the recipe's; drops the recipe's arguments of its own objective.
+
+    Raises:
+        InputError: an unknown recipe or budget.
+    """
     if name not in RECIPES:
         raise unknown_name("recipe", name, [*RECIPES, "certified"])
     if budget not in ("smoke", "cpu", "paper"):

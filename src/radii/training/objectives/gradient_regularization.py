@@ -45,11 +45,18 @@ Variant = Literal["double-backpropagation", "finite-difference", "reference"]
 class GradientRegularization:
     """loss = mean of CE(f(x), y) + weight * ||grad_x CE(f(x), y)||_2^2.
 
-    ``double-backpropagation`` is that formula. ``finite-difference`` replaces
-    the squared norm by ((CE(x + h d) - CE(x)) / h)^2 with d the unit gradient
-    of the loss, held fixed (the slides of Yang et al. 2020 lose the square).
-    ``reference`` is what their public code descends and their tables show:
-    2 CE + weight/2 * difference^2, with h = 1 there.
+    Args:
+        weight: of the penalty.
+        variant: ``double-backpropagation`` is the formula above.
+            ``finite-difference`` replaces the squared norm by
+            ((CE(x + h d) - CE(x)) / h)^2, d the unit gradient of the loss, held
+            fixed (the slides of Yang et al. 2020 lose the square). ``reference`` is
+            what their public code minimizes and their tables show:
+            2 CE + weight/2 * difference^2, with h = 1.
+        h: length of the finite difference.
+
+    Raises:
+        InputError: an unknown variant, or numbers outside their range.
     """
 
     def __init__(self, weight: float = 1.0, variant: Variant = "double-backpropagation", h: float = 0.01) -> None:

@@ -22,12 +22,22 @@ Variant = Literal["paper", "reference"]
 class LocalLinearity:
     """loss = mean of L(x) + lam * g(delta) + mu * |delta . grad L(x)|, L = CE(f(.), y).
 
-    g(delta) = |L(x + delta) - L(x) - delta . grad L(x)| and delta is, for each
-    point, where the ball maximizes g (Qin et al. 2019, Eq. 9): 2 steps of half
-    the radius from 0.001 N(0, I), lam 4 and mu 3 as in Yang et al. 2020.
-    ``reference`` is what their public code descends (a gradient is zeroed by
-    mistake): mean of L(x) + lam * L(x + delta), delta by two ascent steps along
-    the gradient divided by its largest entry.
+    g(delta) = |L(x + delta) - L(x) - delta . grad L(x)|, and delta maximizes g over
+    the ball, for each point (Qin et al. 2019, Eq. 9). Defaults as in Yang et al. 2020.
+
+    Args:
+        threat: the ball, for instance ``linf:0.3``.
+        lam: weight of the deviation from linearity.
+        mu: weight of the linear part.
+        steps: ascent steps, from 0.001 N(0, I).
+        step: length of a step, as a share of the radius.
+        variant: ``paper`` is the formula above. ``reference`` is what the public
+            code of Yang et al. minimizes (it sets a gradient to zero by mistake):
+            mean of L(x) + lam * L(x + delta), delta by two ascent steps along the
+            gradient divided by its largest entry.
+
+    Raises:
+        InputError: an unknown variant.
     """
 
     def __init__(

@@ -24,12 +24,23 @@ from radii.training.objectives.objective import Loss, Moment
 class RobustSelfTraining:
     """loss = mean CE(f(x), y) + weight * max over x' in the ball of CE(f(x'), y).
 
-    This is all that the slides and the public code of Yang et al. 2020 call RST
-    (weight 1/2, 1 and 2 there). The method of that name (Carmon et al. 2019;
-    Uesato et al. 2019) adds unlabeled inputs: name a dataset in ``unlabeled``
-    (its labels are not read) and in ``teacher`` the folder of a naturally
-    trained run, whose predictions become their labels; every batch then gets
-    ``ratio`` times as many of them as it has labeled points.
+    This is all that the slides and the public code of Yang et al. 2020 call RST.
+    The method of that name (Carmon et al. 2019; Uesato et al. 2019) also uses
+    unlabeled inputs, with the predictions of a teacher as labels.
+
+    Args:
+        threat: the ball, for instance ``linf:0.3``.
+        weight: of the adversarial term; 1/2, 1 and 2 in Yang et al. 2020.
+        steps: ascent steps.
+        step: length of a step, as a share of the radius.
+        warmup: share of the training in which the radius grows to its full size.
+        inner: mode of the network during the attack.
+        unlabeled: a dataset of unlabeled inputs (its labels are not read); empty: none.
+        teacher: folder of a naturally trained run that predicts their labels.
+        ratio: unlabeled inputs per labeled point in every batch.
+
+    Raises:
+        InputError: only one of ``unlabeled`` and ``teacher``, or numbers outside their range.
     """
 
     def __init__(
