@@ -60,7 +60,11 @@ def facts() -> tuple[Fact, ...]:
 
 
 def paper_name(paper: str) -> str:
-    """Authors and year of a paper's text: ``paper_name("003")``."""
+    """Authors and year of a paper's text: ``paper_name("003")``.
+
+    Raises:
+        InputError: there is no such text.
+    """
     papers = _content()["papers"]
     if paper not in papers:
         raise InputError(f"Papers are {', '.join(papers)}, got {paper!r} instead.")
@@ -76,7 +80,16 @@ def select(
     method: str | None = None,
     metric: str | None = None,
 ) -> tuple[Fact, ...]:
-    """All figures of a table that fit; what is not given fits anything."""
+    """All entries of a table that fit.
+
+    Args:
+        paper: the name of its text, for example ``003``.
+        table: ``Table 2``, ``text 5.1``.
+        dataset: as the table names it; what is not given fits anything, here and below.
+        model: the network.
+        method: how it was trained, or the row of the table.
+        metric: what was measured, with its unit at the end.
+    """
     wanted = {"dataset": dataset, "model": model, "method": method, "metric": metric}
     return tuple(
         fact
@@ -97,13 +110,7 @@ def lookup(
 ) -> Fact:
     """The one entry of a table that fits.
 
-    Args:
-        paper: the name of its text, for example ``003``.
-        table: ``Table 2``, ``text 5.1``.
-        dataset: as the table names it; what is not given fits anything, here and below.
-        model: the network.
-        method: how it was trained, or the row of the table.
-        metric: what was measured, with its unit at the end.
+    The arguments are those of :func:`select`.
 
     Raises:
         InputError: none or several entries fit.

@@ -14,7 +14,7 @@ from radii.studies.study import Budget
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PublishedComparison:
     """A published figure beside the measured one.
 
     Args:
@@ -55,7 +55,7 @@ class TableCoverage:
     paper: str
     table: str
     published: int
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[PublishedComparison, ...]
 
     @property
     def agreeing(self) -> int:
@@ -78,19 +78,19 @@ class TableCoverage:
         return max((abs(comparison.off) for comparison in self.comparisons), default=None)
 
 
-def comparisons(verdicts: Iterable[Verdict]) -> dict[Fact, Comparison]:
+def comparisons(verdicts: Iterable[Verdict]) -> dict[Fact, PublishedComparison]:
     """Every published figure that a claim compares with a measurement; one within tolerance before others.
 
     Args:
         verdicts: of the ledger; claims that were not run compare nothing.
     """
-    known: dict[Fact, Comparison] = {}
+    known: dict[Fact, PublishedComparison] = {}
     for verdict in verdicts:
         for figure in verdict.claim.figures:
             measured = verdict.measured.get(figure.name, math.nan)
             if figure.fact is None or not math.isfinite(measured):
                 continue
-            comparison = Comparison(figure, measured, verdict)
+            comparison = PublishedComparison(figure, measured, verdict)
             if figure.fact not in known or (comparison.agrees and not known[figure.fact].agrees):
                 known[figure.fact] = comparison
     return known
