@@ -90,7 +90,7 @@ class UncompactedTrial(Trial):
 
 @contextmanager
 def uncompacted() -> Iterator[None]:
-    """Rows stay, FAB checks before every step, Square asks every proposal, no frozen graph: AutoAttack's manner."""
+    """Rows stay, FAB checks before every step, Square asks every proposal, plain memory order: AutoAttack's manner."""
 
     def ask_all(self: Any, state: Any) -> Any:
         return replace(state, point=self._proposal(state.age, state.seed, state.x, state.best))
@@ -98,8 +98,7 @@ def uncompacted() -> Iterator[None]:
     with ExitStack() as stack:
         for module in (apgd, fab, square):
             stack.enter_context(patch.object(module, "Trial", UncompactedTrial))
-        stack.enter_context(patch.object(attack, "forward_way", lambda model, *_: model))
-        stack.enter_context(patch.object(attack, "gradient_layout", lambda *_: nullcontext))
+        stack.enter_context(patch.object(attack, "channels_last", lambda _: nullcontext))
         stack.enter_context(patch.object(fab._FabSearch, "wants_gradient", lambda _, state: state.due))
         stack.enter_context(patch.object(square._SquareSearch, "_proposed", ask_all))
         yield

@@ -31,7 +31,7 @@ def test_the_radius_of_an_orthogonal_map_is_exact(form: str) -> None:
     """At 0.9999 of it nothing flips; at 1.0001 in the worst direction everything does (Eq. 5 is tight)."""
     model = linear(orthogonal(6))
     x = torch.rand(200, 6, generator=torch.Generator().manual_seed(1)).double()
-    found = certify(model, x, form=form)
+    found = certify(model, x, form=form, arithmetic="exact")
     logits = model(x)
     top = logits.topk(2, dim=1)
     torch.testing.assert_close(found.radius, (top.values[:, 0] - top.values[:, 1]) / 2**0.5, rtol=1e-5, atol=0)
@@ -47,14 +47,14 @@ def test_the_radius_of_an_orthogonal_map_is_exact(form: str) -> None:
 def test_the_pairwise_form_is_exact_for_any_linear_map() -> None:
     weight = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).double()
     x = torch.rand(50, 5, generator=torch.Generator().manual_seed(1)).double()
-    found = certify(linear(weight), x)
+    found = certify(linear(weight), x, arithmetic="exact")
     logits = x @ weight.T
     own = logits.argmax(1)
     distance = (logits.gather(1, own[:, None]) - logits) / (weight[own][:, None] - weight).norm(dim=2)
     distance.scatter_(1, own[:, None], torch.inf)
     torch.testing.assert_close(found.radius, distance.amin(1), rtol=1e-9, atol=0)
     assert bool((found.radius <= distance.amin(1)).all())
-    assert bool((certify(linear(weight), x, form="sqrt2").radius <= found.radius).all())
+    assert bool((certify(linear(weight), x, form="sqrt2", arithmetic="exact").radius <= found.radius).all())
 
 
 def test_ties_and_nan_are_never_certified() -> None:
@@ -67,7 +67,8 @@ def test_ties_and_nan_are_never_certified() -> None:
 
 def test_errors_shrink_the_radius() -> None:
     model, x = linear(orthogonal(4)), torch.rand(20, 4).double()
-    exact, slack = certify(model, x), certify(model, x, evaluation_error=1e-3)
+    exact = certify(model, x, arithmetic="exact")
+    slack = certify(model, x, arithmetic="exact", evaluation_error=1e-3)
     expected = (exact.radius - 2e-3 / 2**0.5).clamp_min(0)
     torch.testing.assert_close(slack.radius, expected, rtol=1e-5, atol=1e-9)
     assert any("within 0.001" in line for line in slack.assumptions)

@@ -26,8 +26,9 @@ from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
 from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
 from radii.models.layers.sll import SLLConv2d, SLLLinear
 from radii.models.layers.soc import SOCConv2d
+from radii.models.lipschitz.float32 import float32_error
 from radii.models.lipschitz.folding import fold
-from radii.models.lipschitz.network_bound import certified_network, float32_error, lipschitz_bound
+from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
 
 CLASSES = 3
 

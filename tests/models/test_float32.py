@@ -9,8 +9,9 @@ from torch import nn
 
 from radii.models.classifier import Classifier
 from radii.models.layers.families import FAMILIES
+from radii.models.lipschitz.float32 import float32_error
 from radii.models.lipschitz.folding import fold
-from radii.models.lipschitz.network_bound import certified_network, float32_error, lipschitz_bound
+from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
 from radii.models.lipschitz.operators import convolution_operators, matrix_operator
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 

@@ -18,7 +18,7 @@ from radii.attacks.attack import Attack
 from radii.attacks.draws import point_seeds, start_inside
 from radii.attacks.losses import cross_entropy
 from radii.attacks.pgd import PGD
-from radii.models.classifier import frozen, predict
+from radii.models.classifier import ask, frozen, predict
 from radii.randomness import stream
 from radii.threat import Ball, length
 
@@ -108,7 +108,7 @@ def _outside_unit_box(x: Tensor, ball: Ball) -> list[Alarm]:
 @torch.no_grad()
 def _randomized(model: nn.Module, x: Tensor) -> list[Alarm]:
     with frozen(model):
-        answers = torch.stack([model(x) for _ in range(REPEATS)])
+        answers = torch.stack([ask(model, x) for _ in range(REPEATS)])
     scale = answers[0].abs().amax().clamp_min(1e-12)
     spread = float((answers - answers[0]).abs().amax() / scale)
     if spread <= 1e-4:
@@ -125,7 +125,7 @@ def _randomized(model: nn.Module, x: Tensor) -> list[Alarm]:
 @torch.no_grad()
 def _probabilities(model: nn.Module, x: Tensor) -> list[Alarm]:
     with frozen(model):
-        outputs = model(x)
+        outputs = ask(model, x)
     if not (bool((outputs >= 0).all()) and torch.allclose(outputs.sum(1), outputs.new_ones(()), atol=1e-4)):
         return []
     return [
@@ -139,7 +139,7 @@ def _probabilities(model: nn.Module, x: Tensor) -> list[Alarm]:
 
 def _differentiable(model: nn.Module, x: Tensor) -> bool:
     with frozen(model), torch.enable_grad():
-        return model(x.detach().clone().requires_grad_()).requires_grad
+        return ask(model, x.detach().clone().requires_grad_()).requires_grad
 
 
 def _climb(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tuple[Tensor, Tensor]:
@@ -151,13 +151,13 @@ def _climb(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tup
         for _ in range(STEPS):
             with torch.enable_grad():
                 point = point.detach().requires_grad_()
-                loss = cross_entropy(model(point), y)
+                loss = cross_entropy(ask(model, point), y)
                 (gradient,) = torch.autograd.grad(loss.sum(), point)
             losses.append(loss.detach())
             norms.append(length(gradient, "l2"))
             point = ascend(point.detach(), gradient.nan_to_num(0.0, 0.0, 0.0), x, ball, 0.1 * ball.radius)
         with torch.no_grad():
-            losses.append(cross_entropy(model(point), y))
+            losses.append(cross_entropy(ask(model, point), y))
     return torch.stack(losses), torch.stack(norms)
 
 

@@ -17,9 +17,9 @@ from torch import Generator, Tensor, nn
 
 from radii import progress
 from radii.attacks.draws import derived, point_seeds
-from radii.attacks.passes import Forward, Layout, forward_way, gradient_layout
 from radii.errors import InputError
-from radii.models.classifier import check_inputs, check_labels, frozen, predicted_class
+from radii.models.classifier import ask, check_inputs, check_labels, frozen, predicted_class
+from radii.models.memory_order import channels_last
 from radii.threat import Ball
 
 
@@ -30,8 +30,7 @@ class AttackResult:
     ``broken[i]`` is true only if ``x_adv[i]``, as returned in float32, lies in
     the ball and box and is misclassified when predicted again in eval mode.
     Unbroken rows hold the clean input. ``queries`` counts images through the
-    network, forward passes and backward passes alike, per point; the few passes of the
-    start-up measurement (:mod:`radii.attacks.passes`) are not in it.
+    network, forward passes and backward passes alike, per point.
     """
 
     x_adv: Tensor  # [n, …] float32
@@ -153,8 +152,7 @@ class Trial:
             self.clean_logits = self._logits(self.x, torch.arange(len(y), device=x.device))
         check_labels(y, self.clean_logits)
         self.broken = succeeded(predicted_class(self.clean_logits), y)
-        self._forward: Forward | None = None
-        self._layout: Layout | None = None
+        self._layout = channels_last(model)
 
     @torch.no_grad()
     def pursue(self, search: Search[S], run: int, what: str, stay: bool = False) -> None:
@@ -215,29 +213,23 @@ class Trial:
         wanted = search.wants_gradient(state)
         self.queries[state.index] += 1 + wanted.long()
         if not bool(wanted.any()):
-            return self._without_gradient(search, state.point), state.point.new_empty(0)
+            return self._without_gradient(state.point), state.point.new_empty(0)
         if bool(wanted.all()):
             return self._differentiated(search, state)
         gradient = torch.zeros_like(state.point)
         part, gradient[wanted] = self._differentiated(search, rows(state, wanted))
         logits = part.new_empty(len(wanted), part.shape[1])
-        logits[wanted], logits[~wanted] = part, self._without_gradient(search, state.point[~wanted])
+        logits[wanted], logits[~wanted] = part, self._without_gradient(state.point[~wanted])
         return logits, gradient
 
-    def _planned(self, search: Search[S]) -> int:
-        return int((~self.broken).sum()) * search.steps
-
-    def _without_gradient(self, search: Search[S], points: Tensor) -> Tensor:
-        if self._forward is None:
-            self._forward = forward_way(self.model, self.x, self._planned(search))
-        return self._forward(points)
+    def _without_gradient(self, points: Tensor) -> Tensor:
+        with self._layout():
+            return ask(self.model, points)
 
     def _differentiated(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
-        if self._layout is None:
-            self._layout = gradient_layout(self.model, self.x, self._planned(search))
         with torch.enable_grad(), self._layout():
             point = state.point.detach().requires_grad_()
-            logits = self.model(point)
+            logits = ask(self.model, point)
             objective = search.objective(logits, state).sum()
             if not objective.requires_grad:
                 raise InputError(
@@ -267,4 +259,4 @@ class Trial:
     @torch.no_grad()
     def _logits(self, points: Tensor, index: Tensor) -> Tensor:
         self.queries.index_add_(0, index, torch.ones_like(index))
-        return torch.cat([self.model(chunk) for chunk in points.split(self.batch_size)])
+        return torch.cat([ask(self.model, chunk) for chunk in points.split(self.batch_size)])

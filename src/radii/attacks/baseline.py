@@ -13,7 +13,7 @@ from radii.attacks.attack import AttackResult, Fresh, State, Trial
 from radii.attacks.draws import start_inside, start_on_surface
 from radii.attacks.losses import cross_entropy
 from radii.errors import InputError
-from radii.models.classifier import frozen
+from radii.models.classifier import ask, frozen
 from radii.threat import Ball
 
 
@@ -139,7 +139,7 @@ class _TransferSearch(_ForwardSearch):
     def advance(self, state: State, logits: Tensor, gradient: Tensor) -> State:  # noqa: ARG002
         with torch.enable_grad():
             point = state.point.detach().requires_grad_()
-            loss = cross_entropy(self.attack.surrogate(point), state.y).sum()
+            loss = cross_entropy(ask(self.attack.surrogate, point), state.y).sum()
             (slope,) = torch.autograd.grad(loss, point)
         size = self.attack.step * self.ball.radius
         return replace(state, point=ascend(state.point, slope, state.x, self.ball, size), age=state.age + 1)

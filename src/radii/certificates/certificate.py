@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from radii.errors import InputError
 from radii.threat import Norm
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
+    from radii.models.fingerprint import ModelState
+
+Arithmetic = Literal["float32", "exact"]
 Kind = Literal["deterministic", "probabilistic", "estimate"]
 
 
@@ -25,6 +29,20 @@ class Certificate:
     ``kind`` says how sure this is: ``deterministic`` always;
     ``probabilistic`` up to an error probability of ``alpha`` per point;
     ``estimate`` not sure at all, and then nothing here may be called certified.
+
+    Attributes:
+        prediction: the class of each input [n] int64; -1: the method abstains.
+        radius: proved radius of each input [n] float64, in units of the input.
+        norm: of the radius.
+        kind: how sure it is, see above.
+        method: what proved it.
+        alpha: error probability of each statement; only for probabilistic certificates.
+        assumptions: sentences on which the guarantee rests.
+        arithmetic: ``float32``: it holds for the network as float32 computes it; ``exact``: for the
+            network in exact arithmetic, from which a deployed network differs by rounding.
+        methods: what proved each input's radius, where several methods were tried; "" where nothing is proved.
+        state: of the model that was certified; :meth:`check` compares it.
+        exact_logits: for ``exact``, the certified function: float64 logits [n, classes] of inputs [n, …].
     """
 
     prediction: Tensor  # [n] int64
@@ -34,10 +52,30 @@ class Certificate:
     method: str
     alpha: float | None = None
     assumptions: tuple[str, ...] = ()
+    arithmetic: Arithmetic = "float32"
+    methods: tuple[str, ...] = ()
+    state: ModelState | None = field(default=None, repr=False)
+    exact_logits: Callable[[Tensor], Tensor] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if (self.kind == "probabilistic") != (self.alpha is not None):
             raise InputError("alpha must be given for probabilistic certificates and only for them.")
+
+    def check(self, model: nn.Module) -> None:
+        """Refuse a model that is no longer as it was when it was certified.
+
+        Args:
+            model: the network to be used with this certificate.
+
+        Raises:
+            InputError: its weights, buffers, data type, hooks, attributes or mode have changed since.
+        """
+        from radii.models.fingerprint import ModelState
+
+        if self.state is not None and (change := self.state.difference(ModelState.of(model))):
+            raise InputError(
+                f"The model is not as it was when it was certified ({self.method}): {change}. Certify it again."
+            )
 
     @property
     def is_certified(self) -> bool:

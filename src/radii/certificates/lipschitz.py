@@ -9,19 +9,23 @@ last layer's row differences it is smaller, on the same network.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from dataclasses import dataclass
+from math import inf, sqrt
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from radii import progress
-from radii.certificates.certificate import Certificate
+from radii.certificates.certificate import Arithmetic, Certificate
 from radii.errors import InputError
-from radii.models.classifier import check_inputs
+from radii.models.agreement import check_same
+from radii.models.classifier import ask, check_inputs, frozen, predicted_class
+from radii.models.fingerprint import ModelState
+from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error, sums_size
 from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
-from radii.models.lipschitz.operators import UNIT, rounding
+from radii.models.lipschitz.operators import UNIT, UNIT32, rounding
 from radii.threat import length
 
 Form = Literal["pairwise", "sqrt2"]
@@ -34,26 +38,37 @@ def certify(
     bound: LipschitzBound | None = None,
     *,
     form: Form = "pairwise",
+    arithmetic: Arithmetic = "float32",
     evaluation_error: float = 0.0,
     batch_size: int = 256,
 ) -> Certificate:
     """The L2 radius around each row of ``x`` within which the prediction cannot change.
 
-    radius = min_c (s_y - s_c - 2e) / L_yc, rounded down, where e bounds the
-    error of the logits: the rounding of this float64 evaluation, carried along
-    layer by layer, plus ``evaluation_error``, which a user may state for the
-    arithmetic the model is deployed with (float32 is typically within 1e-5).
-    ``form="pairwise"`` uses L_yc = features * |w_y - w_c|; ``form="sqrt2"``
-    the textbook sqrt(2) * value. Ties and NaN get radius 0.
+    radius = min_c (s_y - s_c - e) / (L_yc + e'), rounded down. e + e' r bounds what arithmetic can change of
+    the difference of two logits within r: the rounding of this float64 evaluation and, for ``float32``, that
+    of the deployed network, whose sums may run in any order (:mod:`radii.models.lipschitz.float32`).
+    Ties and NaN get radius 0.
 
-    Guarantee: deterministic, for the network with exactly the weights that the
-    model uses in eval mode, evaluated without rounding (or within
-    ``evaluation_error``), on inputs of the bounded size. A ``bound`` of other
-    weights is refused.
+    Guarantee: deterministic, for the network with exactly the weights that the model uses in eval mode, as
+    float32 computes it, or in exact arithmetic if that is asked for; on inputs of the bounded size.
+
+    Args:
+        model: a network whose every layer has a known Lipschitz bound; others are refused by name.
+        x: inputs [n, …]; never changed.
+        bound: of this model, if it is there; one of other weights is refused.
+        form: ``pairwise`` uses L_yc = features * |w_y - w_c|; ``sqrt2`` the textbook sqrt(2) * value.
+        arithmetic: ``float32`` covers the network as it is deployed; ``exact`` does not, and says so.
+        evaluation_error: a further error of each logit, stated by the user for another arithmetic.
+        batch_size: inputs evaluated together.
+
+    Raises:
+        InputError: a layer cannot be bounded, or the model does not do what its layers do.
     """
     check_inputs(x, box=None)
     if form not in ("pairwise", "sqrt2"):
         raise InputError(f"form must be pairwise or sqrt2, got {form!r} instead.")
+    if arithmetic not in ("float32", "exact"):
+        raise InputError(f"arithmetic must be float32 or exact, got {arithmetic!r} instead.")
     if not evaluation_error >= 0:
         raise InputError(f"evaluation_error must be at least 0, got {evaluation_error} instead.")
     shape = tuple(x.shape[1:])
@@ -66,10 +81,16 @@ def certify(
     if form == "sqrt2":
         constants = torch.full_like(constants, sqrt(2.0) * bound.value * (1 + rounding(4)))
     predictions, radii = [], []
-    with progress.task("certifying", total=len(x), unit="points") as task:
+    with progress.task("certifying", total=len(x), unit="points") as task, frozen(model):
         for chunk in x.split(batch_size):
             logits, error = logits_with_error(network, bound.layers, chunk)
-            prediction, radius = margin_radius(logits, error + evaluation_error, constants)
+            said = ask(model, chunk).double().cpu()
+            check_same(said, (logits, logits))
+            deployed = DifferenceError.of(network, bound, chunk) if arithmetic == "float32" else None
+            prediction, radius = margin_radius(logits, error + evaluation_error, constants, deployed)
+            if arithmetic == "float32":
+                own = predicted_class(said)
+                prediction, radius = own, torch.where(own == prediction, radius, 0.0)
             predictions.append(prediction)
             radii.append(radius)
             task.advance(len(chunk))
@@ -78,9 +99,41 @@ def certify(
         radius=torch.cat(radii),
         norm="l2",
         kind="deterministic",
-        method=f"lipschitz-margin-{form}",
-        assumptions=_assumptions(bound, evaluation_error),
+        method=f"lipschitz-margin-{form}" + ("" if arithmetic == "float32" else ", exact arithmetic"),
+        assumptions=_assumptions(bound, arithmetic, evaluation_error),
+        arithmetic=arithmetic,
+        state=ModelState.of(model),
+        exact_logits=network if arithmetic == "exact" else None,
     )
+
+
+@dataclass(frozen=True)
+class DifferenceError:
+    """What float32 can change of logit i minus logit j within r of an input: fixed[n, i, j] + slope[i, j] r."""
+
+    fixed: Tensor  # [n, classes, classes]
+    slope: Tensor  # [classes, classes]
+    most: Tensor  # [n] r at most, so that no sum exceeds float32
+
+    @classmethod
+    def of(cls, network: nn.Sequential, bound: LipschitzBound, x: Tensor) -> DifferenceError:
+        """Around inputs ``x`` [n, …]. A last linear layer's rows are treated one by one."""
+        value, head = x.detach().double().cpu(), network[-1]
+        if type(head) is not nn.Linear:
+            error = Float32Error.around(network, bound.layers, value)
+            pairs = torch.ones_like(bound.pairs)
+            return cls(2 * error.fixed[:, None, None] * pairs, 2 * error.slope * pairs, error.most)
+        body, layer = nn.Sequential(*list(network)[:-1]), bound.layers[-1]
+        before, features = Float32Error.around(body, bound.layers[:-1], value), body(value)
+        most = before.after(layer, sums_size(head, layer, features), bound.features).most
+        unit = 1.01 * layer.terms * UNIT32 if layer.terms <= MOST_TERMS else inf
+        norms = head.weight.norm(dim=1) * (1 + 1e-9)
+        bias = 0.0 if head.bias is None else head.bias.abs()
+        own = unit * (features.abs() @ head.weight.abs().T + bias + norms * before.fixed[:, None]) + 1e-30  # [n, k]
+        rate = unit * norms * (bound.features + before.slope)
+        fixed = own[:, :, None] + own[:, None, :] + bound.pairs * before.fixed[:, None, None]
+        slope = rate[:, None] + rate[None, :] + bound.pairs * before.slope
+        return cls(fixed * (1 + 1e-9), slope * (1 + 1e-9), most)
 
 
 def logits_with_error(network: nn.Sequential, layers: Sequence[LayerBound], x: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,29 +155,46 @@ def logits_with_error(network: nn.Sequential, layers: Sequence[LayerBound], x: T
     return value, error
 
 
-def margin_radius(logits: Tensor, error: Tensor, constants: Tensor) -> tuple[Tensor, Tensor]:
-    """Predictions [n] and radii [n] from logits [n, k], their errors [n] and L_yc [k, k]."""
+def margin_radius(
+    logits: Tensor, error: Tensor, constants: Tensor, deployed: DifferenceError | None = None
+) -> tuple[Tensor, Tensor]:
+    """Predictions [n] and radii [n].
+
+    Args:
+        logits: [n, k].
+        error: of each row's logits, [n].
+        constants: L_yc, [k, k].
+        deployed: what float32 can change of differences; None for exact arithmetic.
+    """
     known = ~logits.isnan().any(1)
     prediction = torch.where(known, logits.argmax(1), -1)
     own = prediction.clamp_min(0)
     gap = logits.gather(1, own[:, None]) - logits
     # Two roundings: the difference and the subtraction of the errors.
     gap = gap - 2 * error[:, None] - 4 * UNIT * (gap.abs() + error[:, None])
-    ratio = gap / constants[own].clamp_min(torch.finfo(torch.float64).tiny) * (1 - 8 * UNIT)
+    steepness = constants[own]
+    if deployed is not None:
+        gap = gap - deployed.fixed[torch.arange(len(own)), own] * (1 + 4 * UNIT)
+        steepness = (steepness + deployed.slope[own]) * (1 + 4 * UNIT)
+    ratio = gap / steepness.clamp_min(torch.finfo(torch.float64).tiny) * (1 - 8 * UNIT)
     ratio.scatter_(1, own[:, None], torch.inf)
     radius = ratio.amin(1).clamp_min(0.0)
+    if deployed is not None:
+        radius = torch.minimum(radius, deployed.most)
     return prediction, torch.where(known & radius.isfinite(), radius, 0.0)
 
 
-def _assumptions(bound: LipschitzBound, evaluation_error: float) -> tuple[str, ...]:
-    arithmetic = (
-        "logits are those of the stored weights in exact arithmetic; other arithmetic may differ by its rounding"
-        if evaluation_error == 0
-        else f"deployed logits are within {evaluation_error:g} of exact arithmetic"
+def _assumptions(bound: LipschitzBound, arithmetic: Arithmetic, evaluation_error: float) -> tuple[str, ...]:
+    spoken = (
+        "float32 network, each layer's sums in any order (no TF32, bfloat16, Winograd or FFT convolutions)"
+        if arithmetic == "float32"
+        else "exact arithmetic: logits are those of the stored weights without rounding; float32 may differ"
     )
+    stated = (f"deployed logits are within {evaluation_error:g} of that",) if evaluation_error else ()
     return (
         f"inputs of shape {'x'.join(map(str, bound.input_shape))}; radii are L2 distances in input units",
         f"weights with digest {bound.digest[:16]}, folded as in eval mode",
-        arithmetic,
+        spoken,
+        *stated,
         "float64 matrix products obey the standard rounding bounds",
     )

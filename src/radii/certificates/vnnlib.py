@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from radii.atomic import write_whole
 from radii.errors import InputError
-from radii.models.classifier import check_inputs, frozen, predicted_class
+from radii.models.classifier import ask, check_inputs, frozen, predicted_class
 from radii.models.io.export import export
 from radii.threat import Ball
 
@@ -96,7 +96,7 @@ def refutes(model: nn.Module, x: Tensor, statement: Property) -> bool:
     slack = 1e-6
     inside = bool(np.all(flat >= statement.lower - slack) and np.all(flat <= statement.upper + slack))
     with frozen(model), torch.no_grad():
-        return inside and int(predicted_class(model(x[None]))) != statement.label
+        return inside and int(predicted_class(ask(model, x[None]))) != statement.label
 
 
 def write_instances(folder: Path, model: nn.Module, x: Tensor, ball: Ball, seconds: int = 60) -> list[Path]:
@@ -106,7 +106,7 @@ def write_instances(folder: Path, model: nn.Module, x: Tensor, ball: Ball, secon
     """
     shape = tuple(x.shape[1:])
     with frozen(model), torch.no_grad():
-        logits = model(x)
+        logits = ask(model, x)
     folder.mkdir(parents=True, exist_ok=True)
     export(model, folder / "model.onnx", shape, certificate=False)
     written = []

@@ -19,7 +19,7 @@ from radii.certificates.certificate import Certificate
 from radii.evaluation.bracket import proved_in, reconciled
 from radii.evaluation.local_lipschitz import local_lipschitz
 from radii.evaluation.scores import PointTable, Scores
-from radii.models.classifier import check_inputs, check_labels, frozen, predict
+from radii.models.classifier import ask, check_inputs, check_labels, frozen, predict
 from radii.randomness import stream
 from radii.threat import Ball, per_row
 
@@ -141,7 +141,7 @@ def _check(model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:
     """Refuse inputs outside the box and labels that the model does not have."""
     check_inputs(x, ball.box)
     with torch.no_grad(), frozen(model):
-        logits = model(x[:1])
+        logits = ask(model, x[:1])
     check_labels(y, logits.expand(len(y), -1) if logits.dim() == 2 else logits)
 
 

@@ -13,7 +13,7 @@ from radii import progress
 from radii.attacks.ascent import ascend
 from radii.attacks.draws import derived, point_seeds, start_inside
 from radii.errors import InputError
-from radii.models.classifier import check_inputs, frozen
+from radii.models.classifier import ask, check_inputs, frozen
 from radii.randomness import stream
 from radii.threat import Ball, length
 
@@ -74,7 +74,7 @@ def _steepest(
 ) -> tuple[Tensor, Tensor]:
     """The best ratio of each row [m] and the input that attains it."""
     with torch.no_grad():
-        center = model(x)
+        center = ask(model, x)
     best, where = x.new_zeros(len(x)), x.clone()
     for restart in range(restarts):
         reach = ball.with_radius(ball.radius / 2 ** (restart % 3))
@@ -82,7 +82,7 @@ def _steepest(
         for _ in range(steps + 1):
             with torch.enable_grad():
                 point = point.detach().requires_grad_()
-                rise = (model(point) - center).abs().sum(1)
+                rise = (ask(model, point) - center).abs().sum(1)
                 (gradient,) = torch.autograd.grad(rise.sum(), point)
             point, ratio = point.detach(), _ratio(rise.detach(), point.detach() - x, ball)
             better = ratio > best

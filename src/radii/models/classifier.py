@@ -98,6 +98,23 @@ def check_labels(y: Tensor, logits: Tensor) -> None:
         )
 
 
+def ask(model: nn.Module, x: Tensor) -> Tensor:
+    """The model's logits at ``x``: the one way in which certificates, attacks and evaluations call a model.
+
+    The model gets a copy, because preprocessing such as ``x.sub_(mean)`` or a first
+    ``Hardtanh(inplace=True)`` would otherwise change the caller's inputs. Gradients pass through the copy.
+
+    Args:
+        model: a network from inputs to logits, usually inside :func:`frozen`.
+        x: inputs [n, …]; never changed.
+
+    Returns:
+        What the model returns, logits [n, classes].
+    """
+    answer: Tensor = model(x.clone())
+    return answer
+
+
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[nn.Module]:
     """The model in eval mode, with parameters that need no gradients, in this context.
@@ -132,7 +149,7 @@ def predict(model: nn.Module, x: Tensor, batch_size: int = 512) -> Tensor:
         The lowest class of the largest logit; -1 where a logit is NaN.
     """
     with frozen(model):
-        return torch.cat([predicted_class(model(chunk)) for chunk in x.split(batch_size)])
+        return torch.cat([predicted_class(ask(model, chunk)) for chunk in x.split(batch_size)])
 
 
 def predicted_class(logits: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,9 @@ from radii.certificates.bounds.propagation import Region, forward
 from radii.certificates.bounds.tracing import example, trace
 from radii.certificates.certificate import Certificate
 from radii.errors import InputError
-from radii.models.classifier import check_inputs, frozen, predicted_class
+from radii.models.agreement import check_agreement, check_same
+from radii.models.classifier import ask, check_inputs, frozen, predicted_class
+from radii.models.fingerprint import ModelState
 from radii.threat import Ball, Norm
 
 __all__ = ["METHODS", "Bounded", "certify", "margins", "region_of"]
@@ -33,26 +36,51 @@ ASSUMPTIONS = (
 
 
 class Bounded:
-    """A model whose bounds can be computed: traced once, with weights as they are now."""
+    """A model whose bounds can be computed: traced once, with weights as they are now.
+
+    Args:
+        model: any network from inputs to logits; what cannot be bounded is refused by name.
+        input_shape: of one input, without the batch.
+        rounding: whether bounds cover the network as float32 computes it (the default), or the real-valued one.
+    """
 
     def __init__(self, model: nn.Module, input_shape: tuple[int, ...], rounding: bool = True) -> None:
-        self.rounding = rounding
+        self.model, self.rounding = model, rounding
         self.dtype = torch.float64 if rounding else torch.float32
+        if not all(bool(tensor.isfinite().all()) for tensor in (*model.parameters(), *model.buffers())):
+            raise InputError("The model cannot be bounded: some of its weights are not finite numbers.")
         with torch.no_grad():
             traced = trace(model, input_shape)
             self.network: Network = build(traced, self.dtype)
             self._single: Network = build(traced, torch.float32) if rounding else self.network
-        self._check(model)
-
-    def _check(self, model: nn.Module) -> None:
-        """The traced layers and the model agree on random inputs; else its forward pass depends on values."""
-        like = example(model)
-        x = torch.rand(4, *self.network.input_shape, generator=torch.Generator().manual_seed(0)).to(like)
         with torch.no_grad(), frozen(model):
-            here = forward(self.network, _point(x.to(self.dtype)))[self.network.output]
-            logits = model(x).to(self.dtype)
-        if not torch.allclose(here.lower, logits, rtol=1e-3, atol=1e-3):
-            raise InputError("The model cannot be bounded: its forward pass does different things to different inputs.")
+            for network in (self.network, self._single) if rounding else (self.network,):
+                check_agreement(model, partial(self._at, network), input_shape, example(model))
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """The model's classes at inputs ``x`` [n, …], -1 for NaN: [n].
+
+        Raises:
+            InputError: the model and the layers that were traced differ at these inputs.
+        """
+        predictions = []
+        with frozen(self.model):
+            for part in x.split(256):
+                logits = ask(self.model, part)
+                check_same(logits, self._at(self.network, part))
+                predictions.append(predicted_class(logits))
+        return torch.cat(predictions)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The logits of the traced network at ``x`` in float64, without float32 rounding: [n, classes]."""
+        return self._at(self.network, x.double())[0]
+
+    def _at(self, network: Network, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds of the logits at single inputs: without rounding, one value."""
+        dtype = self.dtype if network is self.network else torch.float32
+        value = forward(network, _point(x.to(dtype)))[network.output]
+        return value.lower, value.upper
 
     def margins(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method = "crown", steps: int = 20) -> Tensor:
         """Lower bounds of logit_y - logit_c, y the prediction, over the ball around each input: [n, classes - 1]."""
@@ -81,7 +109,7 @@ class Bounded:
 
     def _classes(self, x: Tensor) -> int:
         with torch.no_grad():
-            return forward(self.network, _point(x[:1].to(self.dtype)))[self.network.output].lower.shape[1]
+            return self._at(self.network, x[:1])[0].shape[1]
 
     def proves(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method) -> Tensor:
         """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing."""
@@ -118,9 +146,7 @@ def region_of(x: Tensor, ball: Ball, dtype: torch.dtype) -> Region:
 def margins(model: nn.Module, x: Tensor, ball: Ball, method: Method = "crown", *, rounding: bool = True) -> Tensor:
     """Lower bounds of the predicted class's margins over ``ball``: [n, classes - 1]; all positive proves it."""
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
-    with frozen(model), torch.no_grad():
-        prediction = predicted_class(model(x)).clamp_min(0)
-    return bounded.margins(x, prediction, ball, method)
+    return bounded.margins(x, bounded.predict(x).clamp_min(0), ball, method)
 
 
 def certify(
@@ -147,8 +173,7 @@ def certify(
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r} instead.")
     rising = sorted(set(radii))
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
-    with frozen(model), torch.no_grad():
-        prediction = torch.cat([predicted_class(model(part)) for part in x.split(256)])
+    prediction = bounded.predict(x)
     # proved[i] radii are proved for input i, open[i] may be; halved until they meet
     proved = torch.zeros(len(x), dtype=torch.int64)
     still = torch.where(prediction.cpu() >= 0, len(rising), 0)
@@ -167,5 +192,8 @@ def certify(
         norm=norm,
         kind="deterministic",
         method=method,
-        assumptions=ASSUMPTIONS if rounding else ("bounds in float32, without account of rounding",),
+        assumptions=ASSUMPTIONS if rounding else ("exact arithmetic: the rounding of float32 is not covered",),
+        arithmetic="float32" if rounding else "exact",
+        state=ModelState.of(model),
+        exact_logits=None if rounding else bounded.logits,
     )

@@ -35,18 +35,34 @@ def margin_specs(prediction: Tensor, classes: int) -> Tensor:
 def lower_margins(
     network: Network, region: Region, specs: Tensor, method: Method, *, rounding: bool = False, steps: int = 20
 ) -> Tensor:
-    """Lower bounds of specs . logits [n, s] over ``region``; ``steps`` of ascent for alpha-crown."""
+    """Lower bounds of specs . logits [n, s] over ``region``.
+
+    Minus infinity where nothing is proved: the region is empty, a bound is NaN, or a value may exceed the
+    largest float32.
+
+    Args:
+        network: the layers.
+        region: the inputs, one region for each row.
+        specs: coefficients of the logits [n, s, classes].
+        method: one of :data:`METHODS`.
+        rounding: whether bounds cover the float32 rounding of every layer.
+        steps: of gradient ascent for alpha-crown.
+    """
     if method not in METHODS:
         raise unknown_name("relaxation", method, METHODS)
     equal = method == "wong-kolter"
     if method in ("ibp", "crown-ibp"):
         bounds = forward(network, region, rounding)
-        return backward(network, bounds, region, specs, network.output, deep=method != "ibp")
-    bounds = _tightened(network, region, rounding, equal)
-    if method == "alpha-crown":
-        return _ascended(network, bounds, region, specs, steps)
-    slopes = _equal_slopes(network, bounds) if equal else None
-    return backward(network, bounds, region, specs, network.output, slopes=slopes)
+        margins = backward(network, bounds, region, specs, network.output, deep=method != "ibp")
+    else:
+        bounds = _tightened(network, region, rounding, equal)
+        if method == "alpha-crown":
+            margins = _ascended(network, bounds, region, specs, steps)
+        else:
+            slopes = _equal_slopes(network, bounds) if equal else None
+            margins = backward(network, bounds, region, specs, network.output, slopes=slopes)
+    sound = torch.stack([value.sound_rows() for value in bounds.values()]).all(0)
+    return torch.where(sound[:, None] & ~margins.isnan(), margins, -torch.inf)
 
 
 def _tightened(network: Network, region: Region, rounding: bool, equal: bool) -> dict[int, Bounds]:

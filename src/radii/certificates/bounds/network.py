@@ -116,6 +116,8 @@ def _converted(record: Record, given: _Given) -> Layer | int:
     if record.shape == (-1,):
         raise _refusal(record, "mixes the inputs of a batch")
     name = record.operation.__name__.split(".")[0].removesuffix("_")
+    if record.kind not in (torch.float32, torch.float64) and name not in (*COMPARISONS, *MOVES):
+        raise _refusal(record, f"computes in {record.kind}, where sums are no sums of numbers")
     convert = CONVERSIONS.get(name)
     layer = convert(record, given) if convert else None
     if layer is None:
@@ -233,9 +235,11 @@ def _replayed(record: Record, given: _Given) -> Layer | None:
 
 def _averaged(record: Record, given: _Given) -> Layer | None:
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
-    if record.operation.__name__.startswith(("mean", "sum")) and 0 in [
-        axis % (len(given.shape(0)) + 1) for axis in rest[0]
-    ]:
+    if record.operation.__name__.startswith(("mean", "sum")):
+        axes = rest[0] if rest else None
+        if not axes or 0 in [axis % (len(given.shape(0)) + 1) for axis in axes]:
+            return None
+    elif len(rest) > 5 and rest[5] is not None and rest[5] <= 0:  # divisor_override: weights must not be negative
         return None
     return given.moved(lambda x: operation(x, *rest, **keywords), math.prod(given.shape(0)))
 
@@ -265,8 +269,16 @@ def _rising(record: Record, given: _Given) -> Layer | None:
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if any(isinstance(value, Ref) for value in (*rest, *keywords.values())):
         return None
-    rest, keywords = tree_map(_single, (rest, keywords))
-    return Monotone(record.layer, (given[0].number,), lambda x: operation(x, *rest, **keywords).to(x.dtype))
+    # A number may be used as it is (in float64) or rounded to float32: the interval covers both.
+    variants = [(rest, keywords), tree_map(_single, (rest, keywords))]
+
+    def low(x: Tensor) -> Tensor:
+        return torch.minimum(*(operation(x, *more, **words).to(x.dtype) for more, words in variants))
+
+    def high(x: Tensor) -> Tensor:
+        return torch.maximum(*(operation(x, *more, **words).to(x.dtype) for more, words in variants))
+
+    return Monotone(record.layer, (given[0].number,), low, high)
 
 
 def _copied(record: Record, given: _Given) -> Layer | int | None:
@@ -276,6 +288,20 @@ def _copied(record: Record, given: _Given) -> Layer | int | None:
     return int(given[0].number)
 
 
+COMPARISONS = ("ge", "gt")
+MOVES = (
+    "view",
+    "_unsafe_view",
+    "reshape",
+    "flatten",
+    "squeeze",
+    "unsqueeze",
+    "permute",
+    "slice",
+    "alias",
+    "detach",
+    "clone",
+)
 CONVERSIONS: dict[str, Callable[[Record, _Given], Layer | int | None]] = {
     "addmm": _linear,
     "mm": _linear,

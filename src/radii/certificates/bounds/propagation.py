@@ -47,17 +47,31 @@ class Bounds:
 
     ``ball`` (center, spread, slack): the value is within slack of center +
     spread * z with |z| <= the ball's radius, as long as only diagonal layers
-    came before.
+    came before. ``size`` bounds the sum of the sizes of the summands of each
+    coordinate, and so every partial sum.
     """
 
     lower: Tensor
     upper: Tensor
     error: Tensor | None = None
     ball: tuple[Tensor, Tensor, Tensor] | None = None
+    size: Tensor | None = None
 
     def meet(self, lower: Tensor, upper: Tensor) -> Bounds:
         """The same value between other bounds as well."""
-        return Bounds(torch.maximum(self.lower, lower), torch.minimum(self.upper, upper), self.error, self.ball)
+        low, high = torch.maximum(self.lower, lower), torch.minimum(self.upper, upper)
+        return Bounds(low, high, self.error, self.ball, self.size)
+
+    def sound_rows(self) -> Tensor:
+        """The rows for which these bounds prove something: not empty, not NaN, nothing beyond float32: [n] bool.
+
+        Where a sum may exceed the largest float32, the network may compute infinity or NaN.
+        """
+        largest = torch.finfo(torch.float32).max * (1 - 2.0**-10)
+        sound = (self.lower <= self.upper) & (self.lower >= -largest) & (self.upper <= largest)
+        if self.size is not None:
+            sound = sound & (self.size <= largest)
+        return sound.flatten(1).all(1)
 
 
 def gamma(terms: int, dtype: torch.dtype) -> float:
@@ -115,7 +129,7 @@ def _within_ball(
     reach = radius * spread + slack
     tight = bounds.meet(center - reach, center + reach)
     diagonal = isinstance(linear, Scale) or linear.terms == 0
-    return Bounds(tight.lower, tight.upper, tight.error, (center, spread, slack) if diagonal else None)
+    return Bounds(tight.lower, tight.upper, tight.error, (center, spread, slack) if diagonal else None, tight.size)
 
 
 def _widened(lower: Tensor, upper: Tensor, size: Tensor | None, terms: int) -> Bounds:
@@ -123,7 +137,7 @@ def _widened(lower: Tensor, upper: Tensor, size: Tensor | None, terms: int) -> B
         return Bounds(lower, upper)
     tiny = torch.finfo(torch.float32).tiny * 2 * (terms + 2)  # results below it lose bits
     error = gamma(terms, size.dtype) * size + tiny
-    return Bounds(lower - error, upper + error, error)
+    return Bounds(lower - error, upper + error, error, None, size)
 
 
 def _size(bounds: Bounds) -> Tensor:

@@ -91,11 +91,12 @@ class Monotone:
 
     layer: str
     inputs: tuple[int]
-    function: Callable[[Tensor], Tensor]
+    low: Callable[[Tensor], Tensor]  # at most the function
+    high: Callable[[Tensor], Tensor]  # at least the function
 
     def interval(self, lower: Tensor, upper: Tensor) -> Interval:
         """The ends' values."""
-        return self.function(lower), self.function(upper)
+        return self.low(lower), self.high(upper)
 
     def lines(self, A: Tensor, lower: Tensor, upper: Tensor) -> Lines:
         """Constants: the least and the greatest value."""

@@ -14,13 +14,27 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from radii.errors import InputError
 from radii.models.classifier import frozen
+from radii.models.fingerprint import ModelState
+from radii.models.module_behavior import check_behavior
 
 ROWS = 2  # of the traced input: a batch dimension of one could be confused with a dimension of size one
+_LEAVING = (
+    "numpy",
+    "tolist",
+    "item",
+    "data_ptr",
+    "untyped_storage",
+    "storage",
+    "__array__",
+    "__dlpack__",
+    "__reduce_ex__",
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,7 @@ class Record:
     shape: tuple[int, ...]  # of the first output, without the batch
     layer: str
     moving: bool
+    kind: torch.dtype | None  # of the first output
 
 
 @dataclass(frozen=True)
@@ -53,15 +68,30 @@ class Trace:
 
 
 def trace(model: nn.Module, input_shape: tuple[int, ...]) -> Trace:
-    """Run ``model`` in eval mode on a batch of ``input_shape`` and write down what happens."""
+    """Run ``model`` in eval mode on a batch of ``input_shape`` and write down what happens.
+
+    Args:
+        model: any network from inputs to logits.
+        input_shape: of one input, without the batch.
+
+    Raises:
+        InputError: a module's behavior is not its class's, a value leaves torch, a weight or buffer is written
+            to, a value is read after it was overwritten through a view, or random numbers are drawn.
+    """
     like = example(model)
     x = torch.full((ROWS, *input_shape), 0.5, device=like.device, dtype=like.dtype)
+    check_behavior(model)
+    before = ModelState.of(model)
     recorder = _Recorder(x)
-    with frozen(model), torch.no_grad(), _layer_names(model, recorder), recorder:
+    with frozen(model), torch.no_grad(), _layer_names(model, recorder), _ValueGuard(recorder), recorder:
         logits = model(x)
+    if change := before.difference(ModelState.of(model)):
+        raise InputError(f"The model cannot be bounded: it changes itself while it runs ({change}).")
     if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != ROWS:
         raise InputError("The model must return logits [n, classes] for a batch of n inputs.")
     output = recorder.numbers.get(id(logits))
+    if output in recorder.stale:
+        raise InputError("The model cannot be bounded: its logits were overwritten in place through a view.")
     if output is None or output not in recorder.moved:
         raise InputError("The model's logits do not depend on its input: there is nothing to bound.")
     return Trace(tuple(recorder.records), input_shape, output)
@@ -76,38 +106,101 @@ def example(model: nn.Module) -> Tensor:
 
 
 class _Recorder(TorchDispatchMode):
+    """Numbers every tensor of a forward pass and writes down which operation made it from which others."""
+
     def __init__(self, x: Tensor) -> None:
         super().__init__()
         self.records: list[Record] = []
         self.numbers = {id(x): 0}
         self.moved = {0}
         self.kept: list[Tensor] = [x]  # alive, so that no identity is given twice
+        self.owners = {_storage(x): {0}}  # the numbers of the values that lie in each storage
+        self.outside: set[int] = set()  # storages of weights, buffers and constants
+        self.stale: set[int] = set()  # numbers of values that were overwritten through a view
         self.path: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in func.__name__:
+            raise self.refusal(f"{func.__name__} draws random numbers")
         arguments, keywords = tree_map(self._ref, (args, kwargs))
-        given = {leaf.number for leaf in tree_flatten((arguments, keywords))[0] if isinstance(leaf, Ref)}
+        sources = {leaf.number for leaf in tree_flatten((arguments, keywords))[0] if isinstance(leaf, Ref)}
+        if sources & self.stale:
+            raise self.refusal(f"{func.__name__} reads a value after it was overwritten in place through a view")
+        written = self._written(func, args, kwargs)
         result = func(*args, **kwargs)
         made = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, Tensor)]
-        moving = bool(given & self.moved)
+        moving = bool(sources & self.moved)
+        for tensor in written:
+            self.stale |= self.owners.get(_storage(tensor), set())
         if made or moving:
             outputs = tuple(self._number(tensor) for tensor in made)
             self.moved |= set(outputs) if moving else set()
             shape = tuple(made[0].shape[1:]) if made else ()
             if moving and (not made or made[0].dim() == 0 or len(made[0]) != ROWS):
                 shape = (-1,)  # not a batch any more
-            layer = ".".join(self.path[-1:]) or "the model"
-            self.records.append(Record(func, arguments, keywords, outputs, shape, layer, moving))
+            kind = made[0].dtype if made else None
+            self.records.append(Record(func, arguments, keywords, outputs, shape, self.layer, moving, kind))
         return result
 
+    @property
+    def layer(self) -> str:
+        """The submodule that is running."""
+        return ".".join(self.path[-1:]) or "the model"
+
+    def refusal(self, why: str) -> InputError:
+        """The error for what cannot be followed in the running layer."""
+        return InputError(f"Layer {self.layer} cannot be bounded: {why}.")
+
+    def is_moving(self, value: Any) -> bool:
+        """Whether ``value`` is a tensor that depends on the input."""
+        return isinstance(value, Tensor) and self.numbers.get(id(value)) in self.moved
+
+    def _written(self, func: Any, args: Any, kwargs: Any) -> list[Tensor]:
+        """The tensors that ``func`` writes into; weights, buffers and constants are refused before they change."""
+        written: list[Tensor] = []
+        for place, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[place] if place < len(args) else kwargs.get(argument.name)
+                written += [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
+        if any(_storage(tensor) in self.outside for tensor in written):
+            raise self.refusal(f"{func.__name__} changes a weight, a buffer or a constant of the model while it runs")
+        return written
+
     def _ref(self, value: Any) -> Any:
-        return Ref(self.numbers[id(value)]) if isinstance(value, Tensor) and id(value) in self.numbers else value
+        if not isinstance(value, Tensor):
+            return value
+        if id(value) in self.numbers:
+            return Ref(self.numbers[id(value)])
+        storage = _storage(value)
+        if self.owners.get(storage, set()) & self.moved:
+            raise self.refusal("a value is read in a way that cannot be followed, as by .data")
+        self.outside.add(storage)
+        return value
 
     def _number(self, tensor: Tensor) -> int:
         self.kept.append(tensor)
-        self.numbers[id(tensor)] = len(self.kept)
-        return len(self.kept)
+        number = self.numbers[id(tensor)] = len(self.kept)
+        self.owners.setdefault(_storage(tensor), set()).add(number)
+        return number
+
+
+class _ValueGuard(TorchFunctionMode):
+    """Refuses to hand values that depend on the input to numpy and to Python, where no branch on them is seen."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _LEAVING and any(map(self.recorder.is_moving, args)):
+            raise self.recorder.refusal(f"{name} reads values of the input outside torch, where no bound sees them")
+        return func(*args, **(kwargs or {}))
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 @contextmanager

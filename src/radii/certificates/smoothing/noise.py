@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii.errors import InputError
+from radii.models.classifier import ask
 
 GRID = 2.0**-16
 LARGEST = 128.0  # |x + noise| below it: 7 bits before the point and 16 behind fit float32's 24
@@ -78,7 +79,7 @@ class Voting:
     def of(cls, model: nn.Module, x: Tensor, sigma: float, seed: int, batch: int = BATCH) -> Voting:
         """No votes yet; asks ``model`` once how many classes it has."""
         with torch.no_grad():
-            classes = model(x[:1]).shape[1]
+            classes = ask(model, x[:1]).shape[1]
         counts = np.zeros((len(x), classes + 1), np.int64)
         own = x.cpu().contiguous()
         return cls(model, own, x.device, GridNoise(sigma), seed % 2**64, counts, own.new_empty(batch, *x.shape[1:]))
@@ -92,7 +93,7 @@ class Voting:
         rows = np.repeat(places, samples)
         for start in range(0, len(rows), len(self.buffer)):
             part = rows[start : start + len(self.buffer)]
-            logits = self.model(self.noisy(part).to(self.device))
+            logits = ask(self.model, self.noisy(part).to(self.device))
             count_votes(self.counts, part, logits.double().cpu().numpy())  # exact from any type
 
     def noisy(self, rows: NDArray[np.int64]) -> Tensor:

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 
 from radii.atomic import check_writable
 from radii.errors import InputError
+from radii.models.lipschitz.float32 import float32_error
 from radii.models.lipschitz.folding import fold
-from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, float32_error, lipschitz_bound
+from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
 from radii.threat import Box
 
 NAME = "radii"

@@ -27,13 +27,19 @@ class Normalization(nn.Module):
 
 
 class ChannelAffine(nn.Module):
-    """x * scale + shift per channel: a batch norm in eval mode. Lipschitz constant max |scale|."""
+    """x * scale + shift per channel: a batch norm in eval mode. Lipschitz constant max |scale|.
+
+    ``shift_size`` bounds the sizes of the parts whose sum ``shift`` is, which rounding is relative to.
+    """
 
     scale: Tensor
     shift: Tensor
+    shift_size: Tensor
 
-    def __init__(self, scale: Tensor, shift: Tensor) -> None:
+    def __init__(self, scale: Tensor, shift: Tensor, shift_size: Tensor | None = None) -> None:
         super().__init__()
+        size = shift.abs() if shift_size is None else shift_size
+        self.register_buffer("shift_size", size.detach().clone(), persistent=False)
         self.register_buffer("scale", scale.detach().clone())
         self.register_buffer("shift", shift.detach().clone())
 
@@ -65,4 +71,5 @@ def folded_batch_norm(norm: nn.BatchNorm1d | nn.BatchNorm2d) -> ChannelAffine:
     if norm.weight is not None:
         scale = scale * norm.weight
     shift = -norm.running_mean * scale
-    return ChannelAffine(scale, shift if norm.bias is None else shift + norm.bias)
+    bias = torch.zeros_like(shift) if norm.bias is None else norm.bias
+    return ChannelAffine(scale, shift + bias, shift.abs() + bias.abs())

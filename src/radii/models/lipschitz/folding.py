@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
+from radii.models.agreement import check_agreement
 from radii.models.classifier import Classifier, frozen
 from radii.models.layers.affine import Normalization, folded_batch_norm
 from radii.models.layers.shape import FirstChannels, ZeroChannels
+from radii.models.module_behavior import check_behavior, title
 
 
 @runtime_checkable
@@ -46,12 +48,14 @@ def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
     A layer with a method ``folded`` or ``folded_for`` is replaced by what it
     returns; batch norms become per-channel affine maps; dropout goes; channels
     of zeros and outputs that nobody reads are cut out of the matrices around them.
-    The result must agree with ``model`` on some inputs, or it is refused.
+    The result must agree with ``model`` on many small batches, or it is refused;
+    a module whose behavior is not its class's is refused by name.
     """
+    check_behavior(model)
     parts: list[_Part] = []
     with frozen(model), torch.no_grad():
-        inputs = _probe(input_shape).to(next(model.parameters(), torch.zeros(())))
-        probe = inputs
+        like = next(model.parameters(), torch.zeros(()))
+        probe = _probe(input_shape).to(like)
         for name, module in _steps(model, ""):
             shape = tuple(probe.shape[1:])
             for inner, plain in _steps(_plain(name, module, shape), name):
@@ -61,7 +65,7 @@ def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
         if not parts:
             raise InputError("The model has no layers.")
         network = nn.Sequential(_named(parts)).eval()
-        _check_same(model, network, inputs)
+        check_agreement(model, lambda x: (network(x),) * 2, input_shape, like)
     return network
 
 
@@ -81,20 +85,9 @@ def _named(parts: list[_Part]) -> OrderedDict[str, nn.Module]:
     return named
 
 
-def _check_same(model: nn.Module, network: nn.Module, x: Tensor) -> None:
-    """A defence: a layer that does something that was not foreseen must not be bounded as if it did not."""
-    wanted, logits = model(x), network(x)
-    room = 1e-2 * (1 + wanted.abs().max()) if wanted.dtype in (torch.float16, torch.bfloat16) else 1e-3
-    same = wanted.shape == logits.shape and torch.isclose(logits, wanted, rtol=1e-3, atol=float(room), equal_nan=True)
-    if not torch.as_tensor(same).all():
-        raise InputError("The model does not do what its layers do one after the other, so it cannot be folded.")
-
-
 def _steps(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
     """The layers in the order in which they run; one that is used twice comes twice."""
     inside = f"{name}." if name else ""
-    if module._forward_hooks or module._forward_pre_hooks:
-        raise InputError(f"{_called(name, module)} has forward hooks, which no bound knows of.")
     if type(module).forward is Classifier.forward:
         assert isinstance(module, Classifier)
         yield f"{inside}normalization", Normalization(module.mean, module.std)
@@ -107,24 +100,38 @@ def _steps(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
         yield name, module
 
 
-def _called(name: str, module: nn.Module) -> str:
-    return f"Layer {name!r} ({type(module).__name__})" if name else f"The model ({type(module).__name__})"
-
-
 def _plain(name: str, module: nn.Module, shape: tuple[int, ...]) -> nn.Module:
-    if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+    if type(module) is nn.BatchNorm1d or type(module) is nn.BatchNorm2d:
         try:
             return folded_batch_norm(module)
         except ValueError as error:
             raise InputError(f"Layer {name!r} cannot be folded: {error}.") from error
-    if isinstance(module, FoldableForSize):
-        return module.folded_for(shape)
-    if isinstance(module, Foldable):
-        return module.folded()
+    if isinstance(module, FoldableForSize | Foldable):
+        _check_own_forward(name, module)
+        return module.folded_for(shape) if isinstance(module, FoldableForSize) else module.folded()
     try:
-        return copy.deepcopy(module).eval()
+        return _not_in_place(copy.deepcopy(module).eval())
     except (TypeError, RuntimeError, NotImplementedError) as error:
-        raise InputError(f"{_called(name, module)} cannot be folded into plain layers: {error}.") from error
+        raise InputError(f"{title(name, module)} cannot be folded into plain layers: {error}.") from error
+
+
+def _not_in_place(layer: nn.Module) -> nn.Module:
+    """``layer`` without writing into its input: the same values, and the inputs of certificates stay."""
+    for module in layer.modules():
+        if hasattr(module, "inplace"):
+            module.inplace = False  # type: ignore[assignment]
+    return layer
+
+
+def _check_own_forward(name: str, module: nn.Module) -> None:
+    """Refuse a subclass that overrides ``forward`` and inherits what says which plain layer it amounts to."""
+    kinds = type(module).__mro__
+    forward = next(place for place, kind in enumerate(kinds) if "forward" in vars(kind))
+    folded = next(place for place, kind in enumerate(kinds) if {"folded", "folded_for"} & set(vars(kind)))
+    if forward < folded:
+        raise InputError(
+            f"{title(name, module)} overrides the 'forward' of {kinds[folded].__name__}, so it cannot be folded as one."
+        )
 
 
 def _applied(name: str, layer: nn.Module, x: Tensor) -> Tensor:

@@ -104,7 +104,7 @@ def _normalization(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
 def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
     assert isinstance(layer, ChannelAffine)
     largest = float(layer.scale.double().abs().max())
-    return Known(largest, "exact", largest, _spread(layer.shift, shape), 5)
+    return Known(largest, "exact", largest, _spread(layer.shift_size, shape), 7)
 
 
 def _translation(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:

@@ -1,7 +1,4 @@
-"""An upper bound of a network's L2 Lipschitz constant on a stated input size, proved layer by layer.
-
-Beside it a bound of what float32 arithmetic can add to the logits.
-"""
+"""An upper bound of a network's L2 Lipschitz constant on a stated input size, proved layer by layer."""
 
 from __future__ import annotations
 
@@ -16,8 +13,7 @@ from radii import progress
 from radii.errors import InputError
 from radii.models.lipschitz.folding import fold
 from radii.models.lipschitz.layer_bounds import LayerBound, bound_layer
-from radii.models.lipschitz.operators import UNIT32, rounding
-from radii.threat import Box
+from radii.models.lipschitz.operators import rounding
 
 
 @dataclass(frozen=True)
@@ -122,34 +118,3 @@ def _pair_norms(head: nn.Linear) -> Tensor:
 
 def _any_pair(value: float, classes: int) -> Tensor:
     return torch.full((classes, classes), nextafter(sqrt(2.0), inf) * value * (1 + rounding(2)), dtype=torch.float64)
-
-
-@torch.no_grad()
-def float32_error(network: nn.Sequential, bound: LipschitzBound, box: Box = (0.0, 1.0)) -> float:
-    """A bound on the L2 error of the logits when float32 computes them from any input in ``box``.
-
-    A float32 sum of n products is wrong by at most 1.01 n 2^-24 times the sum of
-    their absolute values, in any order (n < 160,000). Each layer multiplies the
-    error of its input by its Lipschitz constant and adds its own error at the
-    largest input it can get, |h(x)| <= |h(c)| + L |x - c| with c the middle of the
-    box. Algorithms that rearrange products, such as Winograd's, are not covered.
-
-    Args:
-        network: the folded float64 network of ``bound``.
-        bound: its Lipschitz bound.
-        box: the range of every input coordinate.
-
-    Returns:
-        The bound; infinity where a sum has more than 160,000 terms.
-    """
-    low, high = box
-    value = torch.full((1, *bound.input_shape), (low + high) / 2, dtype=torch.float64)
-    reach = (high - low) / 2 * sqrt(prod(bound.input_shape)) * (1 + 1e-9)
-    error = 0.0
-    for module, layer in zip(network, bound.layers, strict=True):
-        if layer.terms > 160_000:
-            return inf
-        largest = (float(value.norm()) + reach) * (1 + 1e-9) + error
-        error = layer.value * error + 1.01 * layer.terms * UNIT32 * (layer.absolute * largest + layer.offset)
-        value, reach = module(value), reach * layer.value
-    return error * (1 + 1e-9) + 1e-30  # results below the smallest normal number

@@ -1,0 +1,90 @@
+"""Does a network that was read out of a module compute what the module computes? Asked on many small batches.
+
+Reading (tracing, folding) can miss a branch on the batch size, a value that leaves torch, a state that
+advances. The answers must agree to a share of the spread of the logits: an absolute tolerance is empty for
+a network with small logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from radii.errors import InputError
+from radii.models.classifier import ask
+from radii.models.fingerprint import ModelState
+
+SHARE = 1e-3  # of the spread of the logits
+NARROW_SHARE = 5e-2  # in float16 and bfloat16
+ROUNDINGS = 8  # of the largest logit, in the model's own type
+SIZES = (1, 2, 3, 5, 33)
+
+Interval = tuple[Tensor, Tensor]
+
+
+def probes(shape: tuple[int, ...], like: Tensor) -> Iterator[Tensor]:
+    """Small batches of inputs [n, *shape]: random in [0, 1], random corners, and constants.
+
+    Args:
+        shape: of one input.
+        like: a tensor of the model's type and device.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for size in SIZES:
+        yield torch.rand(size, *shape, generator=generator).to(like)
+    yield torch.rand(2, *shape, generator=generator).round().to(like)
+    yield torch.stack([torch.full(shape, value) for value in (0.0, 0.5, 1.0)]).to(like)
+
+
+def check_agreement(model: nn.Module, read: Callable[[Tensor], Interval], shape: tuple[int, ...], like: Tensor) -> None:
+    """Refuse a model that differs from the network read out of it, or from itself when asked again.
+
+    Args:
+        model: the module, in eval mode, inside ``torch.no_grad``.
+        read: bounds of the read network's logits at single inputs [n, …]: two tensors [n, classes].
+        shape: of one input.
+        like: a tensor of the model's type and device.
+
+    Raises:
+        InputError: the model answers differently, changes itself while it runs, or draws random numbers.
+    """
+    before = ModelState.of(model)
+    for x in probes(shape, like):
+        logits, again = ask(model, x), ask(model, x)
+        if logits.shape != again.shape or not torch.equal(logits.nan_to_num(), again.nan_to_num()):
+            raise InputError("The model gives two answers to the same input in eval mode: it is random or has a state.")
+        check_same(logits, read(x))
+    if change := before.difference(ModelState.of(model)):
+        raise InputError(f"The model changes itself while it runs in eval mode: {change}.")
+
+
+def check_same(logits: Tensor, read: Interval) -> None:
+    """Refuse ``logits`` [n, classes] of the model that differ from those of the read network.
+
+    Args:
+        logits: the model's answers; rows with NaN are not compared, because nothing is proved for them.
+        read: lower and upper bounds of the read network's logits at the same inputs.
+
+    Raises:
+        InputError: they are apart by more than a share of the logits' spread, beyond rounding.
+    """
+    lower, upper = read
+    same = logits.shape == lower.shape
+    if same:
+        known = ~(logits.isnan().any(1) | lower.isnan().any(1) | upper.isnan().any(1))
+        wanted, low, high = (part[known].double() for part in (logits, lower, upper))
+        same = not len(wanted) or bool(((wanted - (low + high) / 2).abs() <= _room(logits, wanted)).all())
+    if not same:
+        raise InputError(
+            "The model does not do what its layers do one after the other: its forward pass does different things "
+            "to different inputs or batches, or float32 rounding decides its logits. It cannot be bounded."
+        )
+
+
+def _room(logits: Tensor, wanted: Tensor) -> Tensor:
+    narrow = logits.dtype in (torch.float16, torch.bfloat16)
+    spread = (wanted.amax(1) - wanted.amin(1)).max()
+    rounding = ROUNDINGS * torch.finfo(logits.dtype).eps * wanted.abs().max()
+    return (NARROW_SHARE if narrow else SHARE) * spread + rounding
