@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, kstest, norm
 from torch import nn
 
-from radii.certificates.smoothing.noise import TAIL, GridNoise, Voting
+from radii.certificates.smoothing.noise import ERROR, GridNoise, Voting
 from radii.certificates.smoothing.noise_kernels import (
     BLOCK,
     NORMALS,
@@ -24,7 +24,7 @@ from radii.certificates.smoothing.noise_kernels import (
 )
 from radii.models.classifier import predicted_class
 
-SIGMA = np.float32(2**14)
+SIGMA = np.float64(2**14)
 
 
 def filled(n: int, key: int = 1, counter: int = 0) -> NDArray[np.float32]:
@@ -44,18 +44,53 @@ def test_philox_gives_the_published_words() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_normals_are_those_of_float64(seed: int) -> None:
+def test_normals_are_those_of_long_doubles(seed: int) -> None:
+    """Within ERROR of the pair's length: the hypothesis under which the distance from a Gaussian is bounded."""
     rng = np.random.default_rng(seed)
-    radius, angle = rng.integers(2**32, size=(2, 4096), dtype=np.uint32)
-    radius[:4], angle[:8] = (0, 1, 2, 2**32 - 1), np.arange(8, dtype=np.uint32) << np.uint32(29)
-    x, y = np.empty(4096, np.float32), np.empty(4096, np.float32)
-    scale = np.float32(2**20)  # fine enough that rounding to whole numbers is below float32's own
-    box_muller(radius, angle, scale, x, y)
-    length = np.sqrt(-2 * np.log(((radius >> 1) + 0.5) * 2.0**-31))
-    turn = 2 * math.pi * angle.astype(np.float64) * 2.0**-32
-    error = 2e-6 + 2**-25 / length  # the second: u as float32
-    assert (abs(x / scale - length * np.cos(turn)) < error).all()
-    assert (abs(y / scale - length * np.sin(turn)) < error).all()
+    words = rng.integers(2**32, size=(4, 4096), dtype=np.uint32)
+    words[0, :3], words[1, :3] = (0, 0, 2**32 - 1), (0, 1 << 12, 2**32 - 1)
+    words[0, 3:2000] >>= rng.integers(32, size=1997, dtype=np.uint32)  # deep into the tail
+    words[2, :16], words[3, :16] = np.arange(16, dtype=np.uint32) << np.uint32(28), 0
+    scale = np.float64(2**20)  # whole numbers up to 2^24 are exact in float32
+    x, y = draw(words, scale)
+    radius = (words[0].astype(np.uint64) << np.uint64(32) | words[1]) >> np.uint64(12)
+    angle = (words[2].astype(np.uint64) << np.uint64(32) | words[3]) >> np.uint64(12)
+    length = np.sqrt(-2 * np.log((radius.astype(np.longdouble) + 0.5) * np.longdouble(2.0**-52)))
+    turn = 2 * np.longdouble("3.14159265358979323846264338327950288") * (angle * np.longdouble(2.0**-52))
+    room = 0.5 + float(scale) * ERROR * length.astype(np.float64)
+    assert (abs(x - (scale * length * np.cos(turn)).astype(np.longdouble)) <= room).all()
+    assert (abs(y - (scale * length * np.sin(turn)).astype(np.longdouble)) <= room).all()
+
+
+def test_cells_beyond_five_deviations_are_drawn_as_often_as_they_should() -> None:
+    """At 31 bits of radius most of these cells are empty. Importance: u below 2^-18, that is beyond 5 deviations."""
+    rng = np.random.default_rng(0)
+    n, cells = 1 << 21, 4096.0
+    words = rng.integers(2**32, size=(4, n), dtype=np.uint32)
+    words[0] >>= np.uint32(18)
+    x, y = draw(words, np.float64(cells))
+    length = np.hypot(x.astype(np.float64), y) / cells
+    share = np.exp(-(length**2) / 2) * 2.0**18  # uniform in (0, 1) if the law of the length is right
+    assert kstest(share, "uniform").pvalue > 0.001
+    assert len(np.unique(np.stack([x, y]), axis=1).T) > 0.9 * n  # a pair is seldom drawn twice
+
+
+def draw(words: NDArray[np.uint32], sigma: np.float64) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    n = words.shape[1]
+    x, y = np.empty(n, np.float32), np.empty(n, np.float32)
+    box_muller(words, sigma, x, y, np.empty((2, n)))
+    return x, y
+
+
+def test_marginal_cells_have_the_exact_probabilities() -> None:
+    """A coarse grid, 16 cells a deviation, against differences of the normal distribution function."""
+    n = 1 << 22
+    out = np.empty(n, np.float32)
+    fill_rounded(out, np.uint64(3), 0, np.float64(16.0))
+    edges = np.arange(-64.5, 65)
+    seen = np.histogram(out, edges)[0]
+    expected = n * np.diff(norm.cdf(edges / 16))
+    assert ((seen - expected) ** 2 / expected).sum() < chi2.isf(0.001, len(seen))
 
 
 def test_the_law_is_normal_in_its_middle_and_its_tails() -> None:
@@ -80,13 +115,14 @@ def test_draws_do_not_depend_on_each_other() -> None:
 
 
 def test_the_longest_and_the_shortest_draw() -> None:
-    radius, angle = np.array([0, 2**32 - 1], np.uint32), np.zeros(2, np.uint32)
-    x, y = np.empty(2, np.float32), np.empty(2, np.float32)
-    box_muller(radius, angle, SIGMA, x, y)
+    words = np.zeros((4, 2), np.uint32)
+    words[:2, 1] = 2**32 - 1
+    x, y = draw(words, np.float64(SIGMA))
     assert x[0] / SIGMA == pytest.approx(REACH, rel=1e-4)
     assert x[1] == y[1] == 0
-    assert math.exp(-(REACH**2) / 2) == pytest.approx(TAIL)
-    assert GridNoise(1.0).tails(150_528) < 4e-5  # an ImageNet picture; 1.2e-3 by torch's 24-bit generator
+    assert math.exp(-(REACH**2) / 2) == pytest.approx(2.0**-53)
+    assert GridNoise(0.25).tails(3_072) < 1e-6
+    assert GridNoise(1.0).tails(150_528) < 2e-4  # an ImageNet picture
 
 
 @pytest.mark.parametrize("n", [1, 7, NORMALS - 1, NORMALS, NORMALS + 1, 5 * NORMALS + 300])

@@ -10,7 +10,7 @@ from torch import nn
 
 from radii.certificates.certificate import Certificate
 from radii.certificates.smoothing import randomized
-from radii.certificates.smoothing.ladder import Ladder
+from radii.certificates.smoothing.ladder import Ladder, LadderPosition
 from radii.certificates.smoothing.noise import GRID, GridNoise, Voting, to_grid
 from radii.errors import InputError
 
@@ -223,3 +223,33 @@ def test_a_smoothed_certificate_is_a_certificate() -> None:
     assert isinstance(certificate, Certificate)
     assert certificate.radius.tolist() == [0.25]
     assert certificate.norm == "l2"
+
+
+def test_a_ladder_of_two_radii_errs_as_rarely_as_one_test() -> None:
+    """Exactly: sigma 1, radii 0.06 and 0.2, two classes, P(A) = Phi(0.2).
+
+    An error is A at 0.2, which is the truth's border, or B anywhere: the sum of both chances must be at most alpha.
+    """
+
+    from radii.certificates.smoothing.sequential import passing
+
+    alpha, p = 0.05, float(norm.cdf(0.2))
+    for classes in (2, 10):
+        ladder = Ladder.of(1.0, [0.06, 0.2], 1, classes, alpha, 2000)
+        first, second = ladder.tests
+        upper = passing(ladder.looks, second.allowed, p)
+        rival = passing(ladder.looks, first.allowed, 0.5) * (classes - 1)
+        assert upper + rival <= alpha
+        # and by simulation of the climb itself, with two classes
+        if classes == 2:
+            rng, wrong, repetitions = np.random.default_rng(0), 0, 4000
+            for _ in range(repetitions):
+                position, votes, seen = LadderPosition(ladder), np.zeros(2, np.int64), 0
+                while not position.done:
+                    more = ladder.looks[position.look] - seen
+                    won = rng.binomial(more, p)
+                    votes += (won, more - won)
+                    seen += more
+                    position.judge(votes)
+                wrong += (position.height == 2 and position.top == 0) or (position.height > 0 and position.top == 1)
+            assert wrong <= alpha * repetitions + 4 * (alpha * repetitions) ** 0.5

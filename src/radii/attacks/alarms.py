@@ -142,7 +142,7 @@ def _differentiable(model: nn.Module, x: Tensor) -> bool:
         return ask(model, x.detach().clone().requires_grad_()).requires_grad
 
 
-def _climb(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tuple[Tensor, Tensor]:
+def _ascent(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tuple[Tensor, Tensor]:
     """Losses [steps + 1, m] and gradient norms [steps, m] along a PGD run without early exit."""
     losses, norms = [], []
     seeds = point_seeds(x, y, stream(seed, "alarms"))
@@ -163,7 +163,7 @@ def _climb(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tup
 
 def _gradients(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
     """Zero or exploding gradients, and a loss that does not rise along its own gradient."""
-    losses, norms = _climb(model, x, y, ball, seed)
+    losses, norms = _ascent(model, x, y, ball, seed)
     alarms = []
     zero = float((norms.amax(0) == 0).float().mean())
     if zero > 0.05:

@@ -3,7 +3,9 @@
 An input climbs as far as its tests pass. The hypotheses are nested (a class
 too rare for one radius is too rare for all larger ones), and a radius counts
 only if all smaller ones passed, so an error needs the first true hypothesis to
-be rejected: the whole ladder errs as rarely as one test.
+be rejected: the whole ladder errs as rarely as one test. A rival, a class of
+at most one half, may pass as well; what all rivals can spend on the first
+radius, without which no radius counts, is taken off the level of every test.
 """
 
 from __future__ import annotations
@@ -52,12 +54,13 @@ class Ladder:
             )
         within = [r for r in rising if levels[r] < 1 and fewest_samples(levels[r], alpha) <= most]
         looks = look_sizes([levels[r] for r in within], alpha, most)
-        rivals = [classes - 1, *[0] * (len(within) - 1)]  # a rival passes no radius without passing the first
-        tests = tuple(sequential_test(levels[r], alpha, looks, k) for r, k in zip(within, rivals, strict=True))
-        return cls(tuple(within), looks, tests)
+        first = sequential_test(levels[within[0]], alpha, looks, classes - 1)
+        left = alpha - (classes - 1) * first.spent_at_half  # a rival passes no radius without passing the first
+        rest = tuple(sequential_test(levels[r], left, looks) for r in within[1:])
+        return cls(tuple(within), looks, (first, *rest))
 
 
-class Climb:
+class LadderPosition:
     """How far one input has come on the ladder."""
 
     def __init__(self, ladder: Ladder) -> None:
@@ -78,7 +81,7 @@ class Climb:
         failures = self.ladder.looks[look] - int(votes[top])
         for number, test in enumerate(tests):
             if failures <= test.allowed[look]:
-                self.passed[number], self.top = True, top  # from now on the climb is this class's
+                self.passed[number], self.top = True, top  # from now on the ladder is this class's
         height = self.height
         self.look += 1
         self.done = (
@@ -88,18 +91,18 @@ class Climb:
             self.due = self.ladder.looks[self.look] - self.ladder.looks[look]
 
 
-def rounds(climbs: list[Climb], batch: int) -> Iterator[list[tuple[int, int]]]:
+def rounds(positions: list[LadderPosition], batch: int) -> Iterator[list[tuple[int, int]]]:
     """Full batches over all inputs that still need samples: rows and how many samples of each."""
-    waiting = deque(range(len(climbs)))
+    waiting = deque(range(len(positions)))
     while waiting:
         wanted: list[tuple[int, int]] = []
         room = batch
         while waiting and room:
             row = waiting.popleft()
-            take = min(climbs[row].due, room)
-            climbs[row].due -= take
+            take = min(positions[row].due, room)
+            positions[row].due -= take
             room -= take
             wanted.append((row, take))
         yield wanted
-        unfinished = [row for row, _ in wanted if not climbs[row].done]
+        unfinished = [row for row, _ in wanted if not positions[row].done]
         waiting.extendleft(reversed(unfinished))  # first come, first done: few inputs are under way at once

@@ -1,12 +1,10 @@
 """Noise in whole numbers, by a counter, and votes: the inner loops, compiled by numba at first use, cached on disk.
 
 Words come from Philox4x32-10 (Salmon et al. 2011), a bijection of a counter
-under a key; two words make two normals by Box & Muller 1958. The loops run over
-short blocks, so that the compiler turns each into vector instructions: a third
-of the CPU time of torch's ``normal_`` (``benchmarks/smoothing.py``), whose
-Mersenne twister is scalar and whose 24-bit radii end at 5.77 standard
-deviations instead of 6.66. Every result is cast to 32 bits again, because
-numba's int32 + int32 is int64, which has no vector form here.
+under a key; its four words make two normals by Box & Muller 1958, with 52 bits
+for the radius and 52 for the angle, in float64. With fewer bits whole cells of
+the grid are never drawn: 31 bits leave gaps from 5 standard deviations on. The loops run over
+short blocks, so that the compiler turns each into vector instructions.
 """
 
 from __future__ import annotations
@@ -18,16 +16,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-BLOCK = 512  # counters at a time: four words and four normals of each
-NORMALS = 4 * BLOCK
-RADIUS_BITS = 31
-REACH = math.sqrt(2 * (RADIUS_BITS + 1) * math.log(2))  # -2 ln of the smallest uniform, 2^-32: no normal is beyond 6.66
+BLOCK = 512  # counters at a time: four words and two normals of each
+NORMALS = 2 * BLOCK
+BITS = 52  # of the radius and of the angle
+REACH = math.sqrt(2 * (BITS + 1) * math.log(2))  # -2 ln of the smallest uniform, 2^-53: no normal is beyond 8.58
 
 _MULTIPLY = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _HALF = np.uint64(32)
-_SQRT_HALF = np.int32(0x3F3504F3)  # the bits of float32 sqrt(1/2)
-_FAST = {"contract", "reassoc", "nsz"}  # no promise here depends on the last bit of a normal
+_SQRT_HALF = np.int64(0x3FE6A09E667F3BCD)  # the bits of float64 sqrt(1/2)
+_ONE = np.uint64(0x3FF0000000000000)  # the bits of float64 1
+_SPARE = np.uint64(64 - BITS)
+_FAST = {"contract", "nsz"}  # the error of 4e-15 leaves room for both
 
 
 @njit(cache=True, nogil=True)
@@ -48,55 +48,69 @@ def philox(key: Any, counter: int, words: NDArray[np.uint32]) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
 def box_muller(
-    radius: NDArray[np.uint32], angle: NDArray[np.uint32], sigma: Any, x: NDArray[np.float32], y: NDArray[np.float32]
+    words: NDArray[np.uint32], sigma: Any, x: NDArray[np.float32], y: NDArray[np.float32], space: NDArray[np.float64]
 ) -> None:
-    """round(sigma sqrt(-2 ln u) (cos, sin)(2 pi v)) in float32, u = (31 bits + 1/2) 2^-31, v = 32 bits 2^-32.
+    """round(sigma sqrt(-2 ln u) (cos, sin)(2 pi v)), u = (52 bits + 1/2) 2^-52, v = 52 bits 2^-52, from words [4, n].
 
-    ln by exponent and a polynomial of the mantissa in [sqrt 1/2, sqrt 2), cos and
-    sin by polynomials in an eighth of a turn either side of the nearest quarter
-    (minimax coefficients of Cephes): within 2e-6 + 2^-25 / length of float64.
+    ln by exponent and a rational function of the mantissa in [sqrt 1/2, sqrt 2), cos and sin by polynomials in
+    an eighth of a turn either side of the nearest quarter (coefficients of Cephes), all in float64: before the
+    rounding to whole numbers within 4e-15 of the pair's length (``ERROR`` of :mod:`radii.certificates.smoothing.noise`).
+    ``space`` [2, n] is overwritten.
     """
-    mantissa, bits = y, y.view(np.int32)
-    for i in range(radius.size):
-        mantissa[i] = np.float32(np.int32(radius[i] >> np.uint32(1))) + np.float32(0.5)
-    for i in range(radius.size):
-        exponent = np.int32(np.int32(bits[i] - _SQRT_HALF) >> np.int32(23))
-        bits[i] = np.int32(bits[i] - np.int32(exponent << np.int32(23)))
-        x[i] = np.float32(np.int32(exponent - np.int32(RADIUS_BITS)))
-    for i in range(radius.size):
-        m = mantissa[i] - np.float32(1)
-        p = np.float32(7.0376836292e-2) * m + np.float32(-1.1514610310e-1)
-        p = p * m + np.float32(1.1676998740e-1)
-        p = p * m + np.float32(-1.2420140846e-1)
-        p = p * m + np.float32(1.4249322787e-1)
-        p = p * m + np.float32(-1.6668057665e-1)
-        p = p * m + np.float32(2.0000714765e-1)
-        p = p * m + np.float32(-2.4999993993e-1)
-        p = p * m + np.float32(3.3333331174e-1)
-        log = m + m * m * (p * m - np.float32(0.5)) + x[i] * np.float32(0.6931471805599453)
-        length = sigma * np.sqrt(max(np.float32(-2) * log, np.float32(0)))
-        turn = np.int32(angle[i])
-        quarter = np.int32(np.int32(turn + np.int32(1 << 29)) >> np.int32(30))
-        t = np.float32(np.int32(turn - np.int32(quarter << np.int32(30)))) * np.float32(math.pi / 2**31)
+    mantissa, turn = space[0], space[1]
+    bits, steps = mantissa.view(np.int64), turn.view(np.uint64)
+    for i in range(mantissa.size):
+        radius = (np.uint64(words[0, i]) << _HALF) | np.uint64(words[1, i])
+        angle = (np.uint64(words[2, i]) << _HALF) | np.uint64(words[3, i])
+        bits[i] = np.int64((radius >> _SPARE) | _ONE)  # 1 + 52 bits
+        steps[i] = (angle >> _SPARE) | _ONE
+    for i in range(mantissa.size):
+        mantissa[i] = mantissa[i] - (1 - 2.0**-53)  # exact: (2 k + 1) 2^-53
+        turn[i] = turn[i] - 1.0
+    for i in range(mantissa.size):
+        exponent = np.int64(bits[i] - _SQRT_HALF) >> np.int64(52)
+        bits[i] = np.int64(bits[i] - np.int64(exponent << np.int64(52)))
+        e = np.float64(exponent)
+        m = mantissa[i] - 1.0
+        p = 1.01875663804580931796e-4 * m + 4.97494994976747001425e-1
+        p = p * m + 4.70579119878881725854e0
+        p = p * m + 1.44989225341610930846e1
+        p = p * m + 1.79368678507819816313e1
+        p = p * m + 7.70838733755885391666e0
+        q = m + 1.12873587189167450590e1
+        q = q * m + 4.52279145837532221105e1
+        q = q * m + 8.29875266912776603211e1
+        q = q * m + 7.11544750618563894466e1
+        q = q * m + 2.31251620126765340583e1
+        log = m + (m * m * (m * (p / q) - 0.5) + e * 0.6931471805599453)
+        length = sigma * np.sqrt(max(-2.0 * log, 0.0))
+        quarter = np.floor(turn[i] * 4.0 + 0.5)
+        t = (turn[i] * 4.0 - quarter) * (math.pi / 2)
         s = t * t
-        sine = np.float32(-1.9515295891e-4) * s + np.float32(8.3321608736e-3)
-        sine = (sine * s + np.float32(-1.6666654611e-1)) * s * t + t
-        cosine = np.float32(2.443315711809948e-5) * s + np.float32(-1.388731625493765e-3)
-        cosine = ((cosine * s + np.float32(4.166664568298827e-2)) * s + np.float32(-0.5)) * s + np.float32(1)
-        odd = np.int32(quarter & np.int32(1)) != np.int32(0)
-        across = np.float32(1) - np.float32(np.int32(np.int32(quarter + np.int32(1)) & np.int32(2)))  # the sign of cos
-        up = np.float32(1) - np.float32(np.int32(quarter & np.int32(2)))
-        x[i] = np.rint(length * across * (sine if odd else cosine))
-        y[i] = np.rint(length * up * (cosine if odd else sine))
+        sine = 1.58962301576546568060e-10 * s - 2.50507477628578072866e-8
+        sine = sine * s + 2.75573136213857245213e-6
+        sine = sine * s - 1.98412698295895385996e-4
+        sine = sine * s + 8.33333333332211858878e-3
+        sine = (sine * s - 1.66666666666666307295e-1) * s * t + t
+        cosine = -1.13585365213876817300e-11 * s + 2.08757008419747316778e-9
+        cosine = cosine * s - 2.75573141792967388112e-7
+        cosine = cosine * s + 2.48015872888517045348e-5
+        cosine = cosine * s - 1.38888888888730564116e-3
+        cosine = (cosine * s + 4.16666666666665929218e-2) * s * s - 0.5 * s + 1.0
+        half = quarter - 4.0 * np.floor(quarter * 0.25)  # 0, 1, 2 or 3 quarters
+        odd = half == 1.0 or half == 3.0
+        across = -1.0 if half == 1.0 or half == 2.0 else 1.0  # the sign of cos
+        up = -1.0 if half >= 2.0 else 1.0
+        x[i] = np.float32(np.rint(length * across * (sine if odd else cosine)))
+        y[i] = np.float32(np.rint(length * up * (cosine if odd else sine)))
 
 
 @njit(cache=True, nogil=True)
-def _block(key: Any, counter: int, sigma: Any, words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
+def _block(
+    key: Any, counter: int, sigma: Any, words: NDArray[np.uint32], space: NDArray[np.float64], out: NDArray[np.float32]
+) -> None:
     philox(key, counter, words)
-    for pair in range(2):
-        x = out[2 * pair * BLOCK : (2 * pair + 1) * BLOCK]
-        y = out[(2 * pair + 1) * BLOCK : (2 * pair + 2) * BLOCK]
-        box_muller(words[2 * pair], words[2 * pair + 1], sigma, x, y)
+    box_muller(words, sigma, out[:BLOCK], out[BLOCK:], space)
 
 
 @njit(cache=True, nogil=True)
@@ -105,13 +119,13 @@ def fill_rounded(out: NDArray[np.float32], key: Any, counter: int, sigma: Any) -
 
     It takes :func:`counters_of` n counters.
     """
-    words = np.empty((4, BLOCK), np.uint32)
+    words, space = np.empty((4, BLOCK), np.uint32), np.empty((2, BLOCK), np.float64)
     whole = out.size // NORMALS
     for k in range(whole):
-        _block(key, counter + k * BLOCK, sigma, words, out[k * NORMALS : (k + 1) * NORMALS])
+        _block(key, counter + k * BLOCK, sigma, words, space, out[k * NORMALS : (k + 1) * NORMALS])
     if out.size > whole * NORMALS:
         rest = np.empty(NORMALS, np.float32)
-        _block(key, counter + whole * BLOCK, sigma, words, rest)
+        _block(key, counter + whole * BLOCK, sigma, words, space, rest)
         out[whole * NORMALS :] = rest[: out.size - whole * NORMALS]
 
 

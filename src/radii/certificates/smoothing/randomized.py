@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.certificates.certificate import Certificate
-from radii.certificates.smoothing.ladder import Climb, Ladder, rounds
+from radii.certificates.smoothing.ladder import Ladder, LadderPosition, rounds
 from radii.certificates.smoothing.noise import ASSUMPTIONS, BATCH, Voting, to_grid
 from radii.certificates.smoothing.proportion import lower_limits
 from radii.certificates.smoothing.sequential import DOWN
@@ -109,18 +109,18 @@ def certify_sequential(
     with frozen(model):
         votes, _ = _voting(model, x, sigma, seed, box, batch)
         ladder = Ladder.of(sigma, radii, x[0].numel(), votes.counts.shape[1] - 1, level, most)
-        climbs = [Climb(ladder) for _ in range(len(x))]
+        positions = [LadderPosition(ladder) for _ in range(len(x))]
         with progress.task("certifying", len(x), "images") as bar:
-            for wanted in rounds(climbs, batch):
+            for wanted in rounds(positions, batch):
                 votes.draw(wanted)
                 for row, _ in wanted:
-                    if climbs[row].due == 0:
-                        climbs[row].judge(_classes(votes)[row])
-                        bar.advance(climbs[row].done)
-    steps = torch.tensor([climb.height for climb in climbs])
+                    if positions[row].due == 0:
+                        positions[row].judge(_classes(votes)[row])
+                        bar.advance(positions[row].done)
+    steps = torch.tensor([position.height for position in positions])
     reached = torch.tensor([0.0, *ladder.radii], dtype=torch.float64)[steps]
     return SmoothedCertificate(
-        prediction=torch.where(steps > 0, torch.tensor([climb.top for climb in climbs]), -1),
+        prediction=torch.where(steps > 0, torch.tensor([position.top for position in positions]), -1),
         radius=reached,
         norm="l2",
         kind="probabilistic",
