@@ -54,7 +54,7 @@ def box_muller(
 
     ln by exponent and a rational function of the mantissa in [sqrt 1/2, sqrt 2), cos and sin by polynomials in
     an eighth of a turn either side of the nearest quarter (coefficients of Cephes), all in float64: before the
-    rounding to whole numbers within 4e-15 of the pair's length (``ERROR`` of :mod:`radii.certificates.smoothing.noise`).
+    rounding to whole numbers within 4e-15 of the pair's length (ERROR in the module ``noise``).
     ``space`` [2, n] is overwritten.
     """
     mantissa, turn = space[0], space[1]
