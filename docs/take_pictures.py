@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from radii.report.browser import screenshot
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from chromium import launched, missing
 
 WINDOWS = {
     "report-light.png": (1200, 1320, False),
@@ -21,11 +22,13 @@ WINDOWS = {
 def main(page: str, folder: str) -> None:
     """One picture per window."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    for name, (width, height, dark) in WINDOWS.items():
-        print(screenshot(page, Path(folder) / name, width, height, dark))
+    with launched() as browser:
+        for name, (width, height, dark) in WINDOWS.items():
+            browser.open(page, width, height, dark=dark).page.screenshot(path=Path(folder) / name)
+            print(Path(folder) / name)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: python docs/take_pictures.py REPORT.html FOLDER")
+    if len(sys.argv) != 3 or missing():
+        sys.exit(missing() or "usage: python docs/take_pictures.py REPORT.html FOLDER")
     main(sys.argv[1], sys.argv[2])

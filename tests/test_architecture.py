@@ -13,8 +13,8 @@ FLOOR = {
     for floor, names in enumerate(
         (
             ("errors", "progress"),
-            ("atomic", "allocator", "spec", "registry", "randomness"),
-            ("threat", "tables"),
+            ("atomic", "allocator", "spec", "registry", "randomness", "tables"),
+            ("threat",),
             ("data",),
             ("geometry",),
             ("models",),

@@ -19,6 +19,7 @@ from .runs.planning import train
 from .runs.store import Store
 from .studies.assess import assess
 from .studies.scaling_forecast import forecast
+from .tables import Table
 from .threat import Ball
 
 __version__: str
@@ -35,6 +36,7 @@ __all__ = [
     "InputError",
     "Scores",
     "Store",
+    "Table",
     "__version__",
     "assess",
     "attack",

@@ -15,6 +15,7 @@ from pydantic import field_validator
 
 from radii.errors import InputError, unknown_name
 from radii.spec import Spec
+from radii.tables import format_radius as format_radius
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -157,11 +158,3 @@ def parse_radius(text: str) -> float:
     if not 0 <= radius < float("inf"):
         raise InputError(f"Radius must be a finite number of at least 0, got {text!r} instead. {_GRAMMAR}")
     return radius
-
-
-def format_radius(radius: float) -> str:
-    """``8/255`` where the radius is a whole number of grey levels, else a short decimal."""
-    levels = radius * 255
-    if radius and levels < 255 and abs(levels - round(levels)) < 1e-6 and float(f"{radius:.3g}") != radius:
-        return f"{round(levels)}/255"
-    return f"{radius:.10g}"

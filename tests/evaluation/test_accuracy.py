@@ -13,8 +13,10 @@ from radii.evaluation.accuracy import (
     accuracy,
     accuracy_curve,
     bracket,
+    certified_curve,
     check_radii,
-    curve_table,
+    curve_rows,
+    radius_quantile,
 )
 
 
@@ -48,7 +50,7 @@ def test_the_curve_counts_by_hand() -> None:
     curve = accuracy_curve(proved, broken, [0.0, 0.1, 0.15, 0.25])
     assert [point.bracket.proved.correct for point in curve] == [3, 2, 1, 0]
     assert [point.bracket.unbroken.correct for point in curve] == [3, 3, 2, 2]
-    table = curve_table(curve)
+    table = curve_rows(curve)
     assert [row["bound"] for row in table[:2]] == ["proved", "unbroken"]
     assert (table[2]["radius"], table[2]["accuracy"]) == (0.1, 0.5)
     assert (table[2]["low"], table[2]["high"]) == clopper_pearson(2, 4)
@@ -61,3 +63,19 @@ def test_a_proved_radius_above_a_broken_one_is_loud() -> None:
         check_radii(np.array([0.0, 0.31]), np.array([0.0, 0.3]))
     with pytest.raises(ContradictionError):
         accuracy_curve(np.array([0.31]), np.array([0.3]), [0.1])
+
+
+def test_the_certified_curve_is_the_proved_end() -> None:
+    correct, proved = np.array([True, True, False, True]), np.array([0.2, 0.0, 9.0, 0.1])
+    curve = certified_curve(correct, proved, [0.0, 0.1, 0.15])
+    rows = curve_rows(curve, ("proved",), certificate="margin")
+    assert [row["accuracy"] for row in rows] == [0.75, 0.5, 0.25]
+    assert {(row["bound"], row["certificate"]) for row in rows} == {("proved", "margin")}
+
+
+def test_the_median_radius_counts_wrong_points_as_zero_and_is_a_point_s_own() -> None:
+    radius, correct = np.array([0.5, 9.0, 0.1, np.inf]), np.array([True, False, True, True])
+    assert radius_quantile(radius, correct) == 0.1  # of 0, 0.1, 0.5, inf: no mean with infinity
+    assert radius_quantile(radius, ~correct) == 0.0
+    assert radius_quantile(radius, correct, 0.75) == 0.5
+    assert radius_quantile(radius, correct, 1.0) == np.inf

@@ -68,7 +68,7 @@ def test_a_finer_grid_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     finer = envelope(sizes, FAMILY)
     for factor in (2, 4, 20):
         one, two = usual.at(factor * 50_000), finer.at(factor * 50_000)
-        np.testing.assert_allclose((one.low, one.median, one.high), (two.low, two.median, two.high), atol=0.003)
+        np.testing.assert_allclose((one.low, one.value, one.high), (two.low, two.value, two.high), atol=0.003)
     np.testing.assert_allclose(usual.weights, finer.weights, atol=0.01)
 
 

@@ -40,7 +40,7 @@ def test_forecasts_within_the_validated_factor(law: ScalingLaw) -> None:
     for n in (200, 12_345, 50_000, 100_000, 200_000):
         at = law.predict(n)
         assert at.low <= TRUTH.at(n) <= at.high
-        assert at.low < at.median < at.high
+        assert at.low < at.value < at.high
     gain = law.doubling(25_000)
     assert gain.low < 0.05 < gain.high
 

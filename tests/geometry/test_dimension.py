@@ -21,8 +21,8 @@ def cube(n: int, d: int, inside: int = 20) -> np.ndarray:
 def test_a_plane_has_two_dimensions(method) -> None:
     found = intrinsic_dimension(cube(2000, 2), method, k=10)
     assert isinstance(found, Dimension)
-    assert found.low < found.estimate < found.high
-    assert found.estimate == pytest.approx(2, abs=0.35)
+    assert found.estimate.low < found.estimate.value < found.estimate.high
+    assert found.estimate.value == pytest.approx(2, abs=0.35)
     assert found.summary()["references"] == 2000
 
 
@@ -30,7 +30,7 @@ def test_a_sample_of_points_agrees_with_all() -> None:
     x = cube(3000, 3)
     whole, some = intrinsic_dimension(x, points=None), intrinsic_dimension(x, points=1000)
     assert some.points == 1000
-    assert some.low < whole.estimate < some.high
+    assert some.estimate.low < whole.estimate.value < some.estimate.high
 
 
 def test_scikit_dimension_agrees() -> None:
@@ -38,10 +38,10 @@ def test_scikit_dimension_agrees() -> None:
     x = cube(800, 5)
     distance = np.sort(np.linalg.norm(x[:, None].astype(float) - x[None], axis=2), axis=1)[:, 1:]
     theirs = skdim.id.TwoNN(discard_fraction=0.1).fit(x).dimension_
-    assert dimension_from(distance[:, :2], "two-nn", 800).estimate == pytest.approx(theirs, rel=2e-3)
+    assert dimension_from(distance[:, :2], "two-nn", 800).estimate.value == pytest.approx(theirs, rel=2e-3)
     knn = (distance[:, :10], np.zeros((800, 10), int))
     theirs = skdim.id.MLE(unbiased=False).fit(x, precomputed_knn_arrays=knn, n_neighbors=10, comb="mle").dimension_
-    assert dimension_from(distance[:, :10], "mle", 800).estimate == pytest.approx(theirs, rel=1e-6)
+    assert dimension_from(distance[:, :10], "mle", 800).estimate.value == pytest.approx(theirs, rel=1e-6)
 
 
 def test_duplicates_are_left_out() -> None:

@@ -111,4 +111,4 @@ def test_cifar10_intrinsic_dimension() -> None:
     assert curve.dimension.value == pytest.approx(28, abs=1.5)
     assert curve.log10_samples(1.0).value == pytest.approx(31, abs=2)
     found = intrinsic_dimension(data.train.x, "mle", k=10, points=2000)
-    assert found.estimate == pytest.approx(28, abs=1.5)
+    assert found.estimate.value == pytest.approx(28, abs=1.5)

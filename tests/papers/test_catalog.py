@@ -28,14 +28,14 @@ def test_a_study_runs_and_its_findings_survive_a_file(name: str, tmp_path: Path)
     assert found.complete
     path = results.save(results.to_json(found, made, "radii study run"), store)
     again = results.read(path)
-    assert json.dumps(made.analyze(again.measured).rows) == json.dumps(made.analyze(found.measured).rows)
+    assert json.dumps(made.analyze(again.measured).table.rows) == json.dumps(made.analyze(found.measured).table.rows)
     findings = made.analyze(again.measured)
-    assert findings.rows
-    for row in findings.rows:
-        assert {column.name for column in findings.columns} <= set(row)
-    for drawing in findings.drawings:
-        for row in drawing.rows:
-            assert {drawing.x.name, drawing.y.name, drawing.series} <= set(row)
+    assert findings.table.rows
+    for row in findings.table.rows:
+        assert {field.name for field in findings.table.fields} <= set(row)
+    for chart in findings.charts:
+        for row in chart.rows:
+            assert {chart.x.name, chart.y.name, chart.series} <= set(row)
     own = results.find(name, store, "smoke")
     assert own is not None
     assert own.origin == str(path)
@@ -44,12 +44,12 @@ def test_a_study_runs_and_its_findings_survive_a_file(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", list(STUDIES))
 def test_an_analysis_accepts_any_part_of_its_plan(name: str, tmp_path: Path) -> None:
     made, store = registered_study(name), Store(tmp_path)
-    assert made.analyze(()).rows == ()
+    assert made.analyze(()).table.rows == ()
     first = made.cells("smoke")[0]
     run_here([first.step], store)
     part = results.collect(made, "smoke", store)
     assert not part.complete or part.planned == 1
-    assert len(made.analyze(part.measured).rows) == 1
+    assert len(made.analyze(part.measured).table.rows) == 1
 
 
 def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None
         return Measured(place, {"radii": list(data_scaling.RADII), "test": split, "train": split})
 
     found = data_scaling.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
-    assert [row["certified"] for row in found.rows] == [pytest.approx(0.3), 0.5]
+    assert [row["certified"] for row in found.table.rows] == [pytest.approx(0.3), 0.5]
     (curve,) = found.scaling
     assert curve.test_points == 2000
     assert [(o["n"], o["seed"], o["value"]) for o in curve.observations] == [
@@ -93,7 +93,7 @@ def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None
 def test_separation_counts_epsilons() -> None:
     figures = {"minimum": 0.5, "share_possible": 1.0, "quantiles": {"0": 0.5, "1": 0.8}}
     result = {"epsilon": 0.1, "train": figures, "test": {**figures, "minimum": 0.4}, "contradictory_count": 0}
-    (row,) = published_separation.analyze([Measured({"data": "mnist"}, result)]).rows
+    (row,) = published_separation.analyze([Measured({"data": "mnist"}, result)]).table.rows
     assert row["ratio"] == pytest.approx(4.0)
 
 

@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radii.report import html, pictures
-from radii.report.charts import Chart, Rule, bars, curves, heatmap, histogram, points
-from radii.report.charts import pictures as gallery
+from radii.report import html
+from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
 from radii.report.html import Card, Cards, Commands, Report, Section
-from radii.report.pictures import Example, Gallery, Picture
-from radii.report.rows import Field
-from radii.report.table_html import table
+from radii.tables import ChartSpec, Field, Rule, Span, table
 
 POINTS = 360
 ACCURACY = Field("accuracy", percent=True, low="low", high="high")
@@ -41,27 +38,29 @@ def bracket_rows() -> list[dict]:
     return rows
 
 
-def separation() -> Chart:
+def separation() -> ChartSpec:
     """The data audit: distances to the nearest point of another class."""
     rng = np.random.default_rng(0)
     rows = [{"distance": value, "split": "train"} for value in rng.gamma(22, 0.105, 1437)]
     rows += [{"distance": value, "split": "test to train"} for value in rng.gamma(21, 0.108, 360)]
     least = min(row["distance"] for row in rows)
-    return histogram(
+    return ChartSpec(
+        "histogram",
         rows,
         Field("distance", "L2 distance to the nearest point of another class"),
-        "split",
+        series="split",
         title=f"Digits of different classes are at least {least:.2f} apart, so ε = 0.5 can be had without error",
         note="A classifier without error within ε exists on these points when they are at least 2ε apart.",
         rules=[Rule(1.0, "2ε = 1"), Rule(least, f"smallest {least:.2f}")],
     )
 
 
-def bracket() -> Chart:
+def bracket() -> ChartSpec:
     """Certified and attacked accuracy over the radius."""
     rows = bracket_rows()
     proved = {row["model"]: row["accuracy"] for row in rows if row["bound"] == "certified" and row["radius"] == 0.5}
-    return curves(
+    return ChartSpec(
+        "curves",
         rows,
         RADIUS,
         ACCURACY,
@@ -74,15 +73,15 @@ def bracket() -> Chart:
     )
 
 
-def training() -> Chart:
+def training() -> ChartSpec:
     rows = [
         {"epoch": epoch, "accuracy": 0.99 - gap * math.exp(-epoch / pace), "model": model, "split": split}
         for model, pace in (("standard", 3.0), ("1-Lipschitz", 5.0))
         for split, gap in (("train", 0.85), ("test", 0.9))
         for epoch in range(1, 31)
     ]
-    return curves(
-        rows, "epoch", Field("accuracy", percent=True), "model", dash="split",
+    return ChartSpec(
+        "curves", rows, Field("epoch"), Field("accuracy", percent=True), "model", dash="split",
         title="Both classifiers have converged after twenty epochs",
     )  # fmt: skip
 
@@ -109,9 +108,9 @@ def worst_examples(name: str) -> Gallery:
         clean = np.clip(ring, 0, 1)[None]
         broken = np.clip(clean + 0.12 * rng.standard_normal((1, 8, 8)), 0, 1)
         strip = (
-            Picture(pictures.data_uri(clean), f"{name}, clean"),
-            Picture(pictures.perturbation(clean, broken), "perturbation ×6"),
-            Picture(pictures.data_uri(broken), "read as 3"),
+            Picture(data_uri(clean), f"{name}, clean"),
+            Picture(perturbation(clean, broken), "perturbation ×6"),
+            Picture(data_uri(broken), "read as 3"),
         )
         examples.append(
             Example(f"Test point {17 * number + 4}", strip, f"proved 0.0{number + 1} ≤ true ≤ 0.{number + 2}1")
@@ -180,8 +179,8 @@ def demo(first_class: str = "0") -> Report:
     )
 
 
-def every_chart(name: str = "a") -> tuple[Chart, ...]:
-    """A dozen charts with every function and every option."""
+def every_chart(name: str = "a") -> tuple[ChartSpec, ...]:
+    """Ten charts with every kind and every option."""
     rng = np.random.default_rng(3)
     sizes = [2**k for k in range(6, 14)]
     law = [
@@ -191,8 +190,6 @@ def every_chart(name: str = "a") -> tuple[Chart, ...]:
     ]
     axes = (Field("n", "training points", log=True), Field("error", percent=True, log=True, low="low", high="high"))
     spectrum = [{"component": k, "variance": k**-1.4, "dataset": name} for k in range(1, 800, 3)]
-    confusion = [{"true": str(i), "read": name if j == 9 else str(j), "share": 0.9 if i == j else 0.01 * ((i + j) % 3)}
-                 for i in range(10) for j in range(10)]  # fmt: skip
     classes = [
         {
             "class": name if k == 9 else str(k),
@@ -205,29 +202,24 @@ def every_chart(name: str = "a") -> tuple[Chart, ...]:
     ]
     cloud = [{"clean": x, "robust": x - 0.3 * y} for x, y in rng.random((1000, 2))]
     stairs = [{"radius": r, "accuracy": max(0, 0.95 - 0.4 * r)} for r in np.linspace(0, 2, 25)]
-    share, clean, robust = (Field(which, percent=True) for which in ("share", "clean", "robust"))
+    clean, robust, label = Field("clean", percent=True), Field("robust", percent=True), Field("class")
     decay = (Field("component", log=True), Field("variance", log=True))
-    products = [{"a": i, "b": j, "v": i * j / 7} for i in range(5) for j in range(4)]
     accuracy = Field("accuracy", percent=True)
-    stamps = [
-        {"image": pictures.data_uri(rng.random((3, 16, 16))), "smoothed": f"s = {s}", "class": label}
-        for s in (0, 2, 5)
-        for label in ("cat", name)
-    ]
+    band = [{**row, "n": 1.0 * row["n"]} for row in law]
+    measured = [{"n": row["n"], "error": row["error"], "method": row["method"]} for row in law]
     return (
         separation(),
         bracket(),
         training(),
-        points(law, *axes, "method", fit=law, title="Error falls as a power of the number of points", note="log-log"),
-        curves(spectrum, *decay, "dataset", title="Variance falls like a power of the component"),
-        heatmap(confusion, "read", "true", share, title="Nines are confused most"),
-        bars(classes, "class", ACCURACY, "model", title="Ones are hardest", rules=[Rule(0.9, "goal 90%")]),
-        points(cloud, clean, robust, title="Robust accuracy trails clean accuracy"),
-        curves(stairs, RADIUS, accuracy, step=True, title="Certified accuracy is a staircase"),
-        histogram(cloud, "robust", title="One series needs no legend", bins=20),
-        bars(classes[::2], "class", "accuracy", title="Bars without series"),
-        heatmap(products, "a", "b", "v", title="Numbers in cells"),
-        gallery(stamps, "image", "smoothed", "class", title="Smoothing keeps the shape"),
+        ChartSpec("points", law, *axes, "method", "Error falls as a power of the number of points", "log-log", fit=law),
+        ChartSpec("curves", spectrum, *decay, "dataset", "Variance falls like a power of the component"),
+        ChartSpec("bars", classes, label, ACCURACY, "model", "Ones are hardest", levels=[Rule(0.9, "goal 90%")]),
+        ChartSpec("points", cloud, clean, robust, title="Robust accuracy trails clean accuracy"),
+        ChartSpec("curves", stairs, RADIUS, accuracy, step=True, title="Certified accuracy is a staircase"),
+        ChartSpec("histogram", cloud, robust, title="One series needs no legend", bins=20),
+        ChartSpec(
+            "points", measured, *axes, "method", "A law with its band", fit=band, shade=Span(8192, 16384, "unknown")
+        ),
     )
 
 
@@ -245,6 +237,6 @@ def dozen_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def every() -> tuple[Chart, ...]:
-    """Every chart function with every option."""
+def every() -> tuple[ChartSpec, ...]:
+    """Every kind of chart with every option."""
     return every_chart()

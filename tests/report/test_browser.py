@@ -7,70 +7,48 @@ from pathlib import Path
 
 import pytest
 
-from radii.errors import InputError
-from radii.report import browser
+from chromium import Browser, launched, missing, needs_chromium
 
-needs_chromium = pytest.mark.skipif(
-    browser.find() is None, reason=f"no Chromium on this machine; looked for {', '.join(browser.NAMES)}"
-)
+pytestmark = needs_chromium
 ROOT = "document.documentElement"
-DRAWN = f"{ROOT}.dataset.drawn !== undefined"
 PLOTS = "[...document.querySelectorAll('.plot')]"
 SHAPES = f"{PLOTS}.map(plot => plot.querySelectorAll('.live svg path, .live svg image').length)"
 INK = "[...document.querySelectorAll('.live svg')].map(svg => svg.getBoundingClientRect().width)"
 
 
 @pytest.fixture(scope="module")
-def window() -> Iterator[browser.Page]:
-    with browser.chromium() as page:
-        yield page
+def browser() -> Iterator[Browser]:
+    with launched() as started:
+        yield started
 
 
-@pytest.fixture
-def page(window: browser.Page) -> browser.Page:
-    """The one window of these tests, with nothing on its record."""
-    window.requests.clear()
-    window.complaints.clear()
-    return window
-
-
-def opened(page: browser.Page, path: Path, width: int = 1200, dark: bool = False) -> None:
-    page.look(width, 900, dark)
-    page.open(path)
-    page.wait(DRAWN)
-
-
-@needs_chromium
-def test_every_chart_is_drawn_in_silence(page: browser.Page, demo_page: Path, dozen_page: Path) -> None:
-    for path, charts in ((demo_page, 3), (dozen_page, 13)):
-        opened(page, path)
+def test_every_chart_is_drawn_in_silence(browser: Browser, demo_page: Path, dozen_page: Path) -> None:
+    for path, charts in ((demo_page, 3), (dozen_page, 10)):
+        page = browser.open(path)
         shapes = page.run(SHAPES)
         assert len(shapes) == charts
         assert min(shapes) > 3
         assert min(page.run(INK)) > 150
         assert page.run(f"[{ROOT}.dataset.charts, {ROOT}.dataset.errors]") == [str(charts), "0"]
         assert page.run("document.querySelectorAll('img[src=x]').length") == 0
-    assert page.complaints == []  # an alert would be on record too
-    asked = [url for url in page.requests if not url.startswith("data:")]
-    assert asked == [demo_page.as_uri(), dozen_page.as_uri()]
+        assert page.complaints == []  # an alert would be on record too
+        assert [url for url in page.requests if not url.startswith("data:")] == [path.as_uri()]
 
 
-@needs_chromium
 @pytest.mark.parametrize("width", [320, 360, 768])
-def test_nothing_overflows_on_a_phone(page: browser.Page, demo_page: Path, dozen_page: Path, width: int) -> None:
+def test_nothing_overflows_on_a_phone(browser: Browser, demo_page: Path, dozen_page: Path, width: int) -> None:
     for path in (demo_page, dozen_page):
-        opened(page, path, width)
+        page = browser.open(path, width)
         page.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
         assert page.run(f"{ROOT}.scrollWidth") <= width
         boxes = "[...document.querySelectorAll('main > section > *')]"
         assert page.run(f"Math.max(...{boxes}.map(box => box.getBoundingClientRect().right))") <= width
 
 
-@needs_chromium
-def test_dark_follows_the_reader_and_the_button(page: browser.Page, demo_page: Path) -> None:
+def test_dark_follows_the_reader_and_the_button(browser: Browser, demo_page: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     label = "getComputedStyle(document.querySelector('.live svg .role-axis-label text')).fill"
-    opened(page, demo_page, dark=True)
+    page = browser.open(demo_page, dark=True)
     assert page.run(background) == "rgb(18, 22, 28)"
     dark_label = page.run(label)
     page.run("document.getElementById('theme').click()")
@@ -81,14 +59,13 @@ def test_dark_follows_the_reader_and_the_button(page: browser.Page, demo_page: P
     assert page.complaints == []
 
 
-@needs_chromium
-def test_a_tooltip_tells_the_numbers_and_escapes_names(page: browser.Page, dozen_page: Path) -> None:
-    opened(page, dozen_page)
-    page.run("document.querySelectorAll('.plot')[6].scrollIntoView({block: 'center', behavior: 'instant'})")
-    bars = "document.querySelectorAll('.plot')[6].querySelectorAll('.mark-rect path')"
+def test_a_tooltip_tells_the_numbers_and_escapes_names(browser: Browser, dozen_page: Path) -> None:
+    page = browser.open(dozen_page)
+    page.run("document.querySelectorAll('.plot')[5].scrollIntoView({block: 'center', behavior: 'instant'})")
+    bars = "document.querySelectorAll('.plot')[5].querySelectorAll('.mark-rect path')"
     spot = page.run(f"(r => [r.x + r.width / 2, r.y + r.height - 9])({bars}[19].getBoundingClientRect())")
     for shift in (0, 1):
-        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=spot[0] + shift, y=spot[1])
+        page.page.mouse.move(spot[0] + shift, spot[1])
     page.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
     text = page.run("document.getElementById('vg-tooltip-element').textContent")
     assert "98.0%" in text
@@ -97,33 +74,27 @@ def test_a_tooltip_tells_the_numbers_and_escapes_names(page: browser.Page, dozen
     assert page.complaints == []
 
 
-@needs_chromium
-def test_without_scripts_the_still_pictures_stand(page: browser.Page, demo_page: Path) -> None:
-    page.look(1200, 900)
-    page.call("Emulation.setScriptExecutionDisabled", value=True)
-    page.open(demo_page)
+def test_without_scripts_the_still_pictures_stand(browser: Browser, demo_page: Path) -> None:
+    page = browser.open(demo_page, scripts=False, until="")
     stills = (
         "[...document.querySelectorAll('.still')].map(img => img.naturalWidth * img.getBoundingClientRect().height)"
     )
     seen = page.run(stills)
     button_hidden = page.run("document.getElementById('theme').hidden")
-    page.call("Emulation.setScriptExecutionDisabled", value=False)
     assert min(seen) > 10_000
     assert button_hidden
 
 
-@needs_chromium
-def test_paper_shows_the_still_pictures_in_ink_on_white(page: browser.Page, demo_page: Path) -> None:
-    opened(page, demo_page, width=800, dark=True)
-    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+def test_paper_shows_the_still_pictures_in_ink_on_white(browser: Browser, demo_page: Path) -> None:
+    page = browser.open(demo_page, width=800, dark=True)
+    page.page.emulate_media(media="print", color_scheme="dark")
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.run("getComputedStyle(document.querySelector('.live')).display") == "none"
     assert page.run("document.querySelector('.still').getBoundingClientRect().height") > 100
     assert page.run(f"{ROOT}.scrollWidth") <= 800  # no table is cut off
 
 
-@needs_chromium
-def test_the_page_s_complaints_are_seen(page: browser.Page, tmp_path: Path) -> None:
+def test_the_page_s_complaints_are_seen(browser: Browser, tmp_path: Path) -> None:
     """The watch itself can fail: a page with every fault is caught at each of them."""
     bad = tmp_path / "bad.html"
     bad.write_text(
@@ -131,8 +102,7 @@ def test_the_page_s_complaints_are_seen(page: browser.Page, tmp_path: Path) -> N
         "<img src='http://127.0.0.1:9/x.png'><img src='other.png'>"
         "<script>console.error('said'); alert('asked'); throw new Error('thrown');</script>"
     )
-    page.open(bad)
-    page.wait("true")
+    page = browser.open(bad, until="")
     everything = " ".join(page.complaints)
     assert "said" in everything
     assert "dialog: asked" in everything
@@ -140,14 +110,12 @@ def test_the_page_s_complaints_are_seen(page: browser.Page, tmp_path: Path) -> N
     assert "Content Security Policy" in everything
 
 
-@needs_chromium
-def test_screenshot(tmp_path: Path, demo_page: Path) -> None:
-    path = browser.screenshot(demo_page, tmp_path / "shot.png", 800, 600, dark=True, at="section:nth-of-type(3)")
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert path.stat().st_size > 10_000
+def test_a_screenshot(browser: Browser, tmp_path: Path, demo_page: Path) -> None:
+    browser.open(demo_page, 800, 600, dark=True).page.screenshot(path=tmp_path / "shot.png")
+    assert (tmp_path / "shot.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "shot.png").stat().st_size > 10_000
 
 
-def test_without_chromium_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browser.shutil, "which", lambda name: None)
-    with pytest.raises(InputError, match="No Chromium"), browser.chromium():
-        pass
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chromium.shutil.which", lambda name: None)
+    assert "no Chromium" in missing()

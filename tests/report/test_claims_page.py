@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from chromium import launched, needs_chromium
 from radii.papers.claims.claim import Claim, Figure
 from radii.papers.claims.judgment import judge
-from radii.report import browser, html
+from radii.report import html
 from radii.report.claims_page import page
-from radii.report.ledger import Entry, Ledger
+from radii.report.html import Entry, Ledger
 from radii.studies.results import Evidence
 from radii.studies.study import Measured
 
@@ -50,9 +51,8 @@ def test_counts_and_statements(report: html.Report) -> None:
     assert [entry.mark for entry in report.sections[0].blocks[0].entries] == ["fails", "holds", "open"]
 
 
+@needs_chromium
 def test_the_filter_hides_what_does_not_match(report: html.Report, tmp_path: Path) -> None:
-    if browser.find() is None:
-        pytest.skip("no Chromium on this machine")
     path = html.write(report, tmp_path / "claims.html")
     script = """(() => {
       const box = document.querySelector(".filter");
@@ -60,8 +60,8 @@ def test_the_filter_hides_what_does_not_match(report: html.Report, tmp_path: Pat
       box.dispatchEvent(new Event("input"));
       return [...document.querySelectorAll(".ledger > li")].map((entry) => entry.hidden).join();
     })()"""
-    with browser.chromium() as shown:
-        shown.open(path)
+    with launched() as browser:
+        shown = browser.open(path, until="")
         assert shown.run(script) == "false,true,true"
         assert not shown.complaints
 

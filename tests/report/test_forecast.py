@@ -6,8 +6,7 @@ import pytest
 
 from radii.forecasting.links import LINKS
 from radii.randomness import numpy_stream
-from radii.report.drawing import still
-from radii.report.forecast_chart import chart, title
+from radii.report.charts import still
 from radii.studies.scaling_forecast import Forecast, forecast
 from radii.studies.study import ScalingCurve
 from simulated_curves import Truth
@@ -21,7 +20,7 @@ def found() -> Forecast:
 
 
 def test_the_band_ends_where_the_law_does(found: Forecast) -> None:
-    layers = still(chart(found))["layer"]
+    layers = still(found.chart())["layer"]
     data = [layer["data"]["values"] for layer in layers]
     band = next(rows for rows in data if "low" in rows[0])
     assert max(row["x"] for row in band) == found.law.limit
@@ -32,7 +31,7 @@ def test_the_band_ends_where_the_law_does(found: Forecast) -> None:
 
 
 def test_the_title_is_the_finding(found: Forecast) -> None:
-    assert title(found).startswith("65.0% needs")
+    assert found.finding.startswith("65.0% needs")
     no_target = Forecast(found.curve, found.law)
-    assert title(no_target).startswith("The last doubling of the data added")
-    assert chart(no_target).table.rows[-1][0] == f"{found.law.limit:,}"
+    assert no_target.finding.startswith("The last doubling of the data added")
+    assert no_target.chart().table().cells[-1][0] == f"{found.law.limit:,}"

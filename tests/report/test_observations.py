@@ -10,24 +10,18 @@ import pytest
 import torch
 
 from radii.evaluation.scores import PointTable, Scores
-from radii.report.assessment import on_claims
+from radii.report.assessment import most_proved, on_claims, page
 from radii.report.observations import observations
-from radii.studies.assess import Assessed, Assessment
+from radii.studies.assess import Assessed, Assessment, DataLimits
 from radii.threat import Ball
-
-
-@dataclass(frozen=True)
-class FakeRun:
-    result: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Made:
     """The part of an Assessment that observations read."""
 
-    audit: FakeRun
+    limits: DataLimits
     models: tuple[Assessed, ...]
-    distances: dict[str, np.ndarray]
     ball: Ball
 
 
@@ -48,16 +42,13 @@ def scores(proved: list[float], changed: list[float], prediction: list[int]) -> 
 
 
 def assessment(distance: float, standard: Scores, bounded: Scores, contradictory: int, astuteness: float) -> Made:
-    result = {
-        "contradictory_count": contradictory,
-        "nearest_neighbor_rule": {"accuracy": 0.9, "astuteness": astuteness},
-        "test": {"share_possible": 0.8},
-    }
+    distances = {"train": np.array([distance, 9.0]), "test": np.array([9.0])}
+    limits = DataLimits((), 0.8, contradictory, astuteness, distances)
     models = tuple(
         Assessed(name, None, None, found, np.arange(3))  # type: ignore[arg-type]
         for name, found in (("standard", standard), ("1-Lipschitz", bounded))
     )
-    return Made(FakeRun(result), models, {"train": np.array([distance, 9.0]), "test": np.array([9.0])}, Ball("l2", 0.5))
+    return Made(limits, models, Ball("l2", 0.5))
 
 
 def held(found: Any) -> list[bool]:
@@ -82,7 +73,7 @@ def test_each_can_be_otherwise() -> None:
     assert held(found) == [False, False, False, False, True, False, True]
     unbroken = scores([0, 0, 0], [0.9, 0.9, 0.9], [0, 0, 0])
     assert held(assessment(0.9, unbroken, bounded, 2, 0.9))[4] is False
-    words = {row[2] for row in on_claims(found).rows}  # type: ignore[arg-type]
+    words = {row[2] for row in on_claims(found).cells}  # type: ignore[arg-type]
     assert words == {"holds", "does not hold"}
 
 
@@ -92,8 +83,26 @@ def test_the_digits(tmp_path: Any) -> None:
 
     found: Assessment = assess("digits", epochs=2, points=40, suite="fast", store=Store(tmp_path), workers=0)
     seen = {observation.statement: observation for observation in observations(found)}
+    _one_median_for_page_terminal_and_json(found)
     assert seen["No attack errs within a proved radius."].holds
     assert seen["No training input occurs with two labels."].shown == "0 such inputs"
     assert all(set(observation.to_dict()) == {"statement", "source", "holds", "shown"} for observation in seen.values())
     with pytest.raises(AttributeError):
         seen["No training input occurs with two labels."].holds = False  # type: ignore[misc]
+
+
+def _one_median_for_page_terminal_and_json(found: Assessment) -> None:
+    """Every median radius is over all points, where a wrong one counts 0; written alike everywhere."""
+    rows = {row["classifier"]: row for row in found.table().rows}
+    for model in found.models:
+        points = model.scores.points
+        for bound, radius in (("proved", points.proved_radius), ("broken", points.broken_radius)):
+            own = sorted(np.where(points.correct, radius, 0.0))[(len(radius) - 1) // 2]
+            assert rows[model.name][f"{bound}_radius"] == own
+            said = found.summary()["models"][model.name]["evaluation"][f"{bound}_radius"]["median"]
+            assert said == (own if np.isfinite(own) else None)
+    best = most_proved(found)
+    cards = {card.label: card.value for card in page(found).headline[0].cards}
+    assert cards["proved"] == f"{best.scores.median_radius('proved'):.2g}"
+    broken = best.scores.median_radius("broken")
+    assert cards["broken"] == (f"{broken:.2g}" if np.isfinite(broken) else "∞")

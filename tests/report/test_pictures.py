@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from radii.errors import InputError
-from radii.report.pictures import data_uri, perturbation
+from radii.report.galleries import data_uri, perturbation
 
 
 def decoded(uri: str) -> np.ndarray:

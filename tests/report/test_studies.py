@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from radii.report.studies import page, save, tabulated
+from radii.report.study_page import page, save
 from radii.studies.results import Evidence
-from radii.studies.study import Column, Drawing, Findings, Measured, Study
+from radii.studies.study import Findings, Measured, Study
+from radii.tables import ChartSpec, Field, table
 
-COLUMNS = (Column("n", "points"), Column("accuracy", "accuracy", percent=True, low="low", high="high"))
+COLUMNS = (Field("n", "points"), Field("accuracy", "accuracy", percent=True, low="low", high="high"))
 ROWS = (
     {"n": 100, "accuracy": 0.5, "low": 0.4, "high": 0.6, "net": "<b>"},
     {"n": 200, "accuracy": None, "low": None, "high": None, "net": "<b>"},
@@ -17,10 +18,10 @@ ROWS = (
 
 def findings() -> Findings:
     drawings = tuple(
-        Drawing(kind, ROWS[:1], Column("n", log=kind != "bars"), COLUMNS[1], "net", f"Drawn as {kind}", "A note.")
+        ChartSpec(kind, ROWS[:1], Field("n", log=kind != "bars"), COLUMNS[1], "net", f"Drawn as {kind}", "A note.")
         for kind in ("curves", "bars", "points")
     )
-    return Findings(COLUMNS, ROWS, drawings)
+    return Findings(table(ROWS, COLUMNS), drawings)
 
 
 STUDY = Study("it", "Title", "Source 2026", lambda budget: (), lambda measured: findings())
@@ -28,10 +29,10 @@ FOUND = Evidence("it", "smoke", 2, (Measured({"n": 100}, {}, "run", 1.0),), {"py
 
 
 def test_the_table_writes_shares_with_their_interval() -> None:
-    made = tabulated(findings())
-    assert made.columns == ("points", "accuracy")
-    assert made.rows[0] == ("100", "50.0% [40.0, 60.0]")
-    assert made.rows[1][1] == "–"
+    made = findings().table
+    assert made.headings == ("points", "accuracy")
+    assert made.cells[0] == ("100", "50.0% [40.0, 60.0]")
+    assert made.cells[1][1] == "–"
 
 
 def test_the_page_has_table_charts_and_command() -> None:
@@ -47,5 +48,5 @@ def test_a_page_or_a_picture_for_each_chart(tmp_path: Path) -> None:
     written = save(STUDY, FOUND, findings(), "radii …", tmp_path / "it.svg")
     assert written == [tmp_path / "it.svg", tmp_path / "it-2.svg", tmp_path / "it-3.svg"]
     assert all(path.is_file() for path in written)
-    nothing = Findings(COLUMNS, ())
+    nothing = Findings(table((), COLUMNS))
     assert save(STUDY, FOUND, nothing, "radii …", tmp_path / "no.svg") == []

@@ -25,7 +25,8 @@ from radii.studies.plan import Line, Remaining, Survey, describe, duration, surv
 from radii.studies.runner import Request, latest, run, run_studies
 from radii.studies.started import named, remember, started
 from radii.studies.step_times import Rates
-from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import Field, table
 
 SMALL = {"model": {"widen": 0.125}, "epochs": 1, "batch_size": 256}
 
@@ -36,7 +37,7 @@ def training(seed: int = 0, **settings: object) -> Train:
 
 def analyze(measured: tuple[Measured, ...]) -> Findings:
     rows = tuple({"seed": cell.place["seed"], "test": cell.result["test_accuracy"]} for cell in measured)
-    return Findings((Column("seed"), Column("test", percent=True)), rows)
+    return Findings(table(rows, ["seed", Field("test", percent=True)]))
 
 
 def small(name: str, *steps: Train) -> Study:

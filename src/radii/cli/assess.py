@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -11,10 +11,6 @@ from rich.markup import escape
 from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.terminal import Json, Seed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def assess(
@@ -51,32 +47,15 @@ def assess(
         )
     report = page(found)
     write(report, out)
-    rows = []
-    for model in found.models:
-        robust, radius = model.scores.robust, model.scores.points
-        rows.append(
-            (
-                model.name,
-                model.scores.clean,
-                robust.proved,
-                robust.unbroken,
-                f"{_median(radius.proved_radius):.3g}",
-                f"{_median(radius.broken_radius):.3g}",
-            )
-        )
-    columns = ("classifier", "clean", "proved", "unbroken", "proved radius", "broken radius")
     console = terminal.show(json)
-    console.print(terminal.table(f"{dataset}, threat {found.ball}", columns, rows))
+    columns = ("classifier", "clean", "proved", "unbroken", "proved_radius", "broken_radius")
+    console.print(terminal.table(found.table().select(*columns)))
     console.print(escape(report.verdict))
     if found.forecast is not None:
         told = found.forecast if isinstance(found.forecast, str) else found.forecast.verdict
         console.print(escape(f"What more data would bring: {told}"), soft_wrap=True)
     console.print(f"report: {escape(str(out))}")
     terminal.write_json(found.summary() | {"claims": [seen.to_dict() for seen in observations(found)]}, json)
-
-
-def _median(values: NDArray[np.float64]) -> float:
-    return float(sorted(values)[len(values) // 2])
 
 
 def register(app: typer.Typer) -> None:

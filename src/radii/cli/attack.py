@@ -12,6 +12,7 @@ from radii.cli import terminal
 from radii.cli.evaluate import DatasetName, Model, Points, Threat, Weights
 from radii.cli.terminal import Device, Json, Seed
 from radii.errors import InputError
+from radii.tables import listing
 
 
 def attack(
@@ -58,7 +59,9 @@ def attack(
         ("passes through the network", f"{int(result.queries.sum()):,}"),
     ]
     console = terminal.show(json)
-    console.print(terminal.table(f"{found.name} on {dataset}, threat {ball}", ("", "value [95% interval]"), rows))
+    console.print(
+        terminal.table(listing(f"{found.name} on {dataset}, threat {ball}", ("", "value [95% interval]"), rows))
+    )
     summary = {
         "model": found.name,
         "dataset": dataset,

@@ -15,10 +15,6 @@ from radii.cli.terminal import Json, Plot
 if TYPE_CHECKING:
     from radii.data.dataset import Data
     from radii.geometry.audit import Audit
-    from radii.report.charts import Chart
-    from radii.report.pictures import Gallery
-
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
 
 def audit(
@@ -38,6 +34,7 @@ def audit(
     from radii.data.sources import load
     from radii.geometry.audit import EPSILON
     from radii.geometry.audit import audit as measure
+    from radii.geometry.figures import audit_table
     from radii.geometry.search.engine import Work
     from radii.threat import Ball, parse_radius
 
@@ -52,9 +49,8 @@ def audit(
             place = Work(workers, None if work is None else work / f"{number}")
             found.append((measure(data, norm=ball.norm, epsilon=ball.radius, deep=not quick, work=place), data))
     console = terminal.show(json)
-    names = [data.name for _, data in found]
-    cells = table([audited for audited, _ in found])
-    console.print(terminal.table(f"audit, {ball.norm} {eps or ''}".rstrip(), ["", *names], cells))
+    title = f"audit, {ball.norm} {eps or ''}".rstrip()
+    console.print(terminal.table(audit_table([(data.name, audited) for audited, data in found], title)))
     for audited, data in found:
         for sentence in audited.verdict:
             prefix = f"{data.name}: " if len(found) > 1 else ""
@@ -67,15 +63,6 @@ def audit(
     terminal.write_json(results[0] if len(results) == 1 else {"audits": results}, json)
 
 
-def table(found: list[Audit]) -> list[list[str]]:
-    """One row per figure and one column per dataset; figures that nobody has are left out."""
-    from radii.geometry.figures import figures
-
-    columns = [figures(audited) for audited in found]
-    names = dict.fromkeys(name for column in columns for name in column)
-    return [[name, *(column.get(name, "–") for column in columns)] for name in names]
-
-
 def _draw_pairs(audited: Audit, data: Data, path: Path) -> None:
     from radii.geometry.pairs import closest_pairs, write_pairs
 
@@ -84,74 +71,21 @@ def _draw_pairs(audited: Audit, data: Data, path: Path) -> None:
 
 def _draw(found: list[tuple[Audit, Data]], path: Path) -> None:
     """An .html has all charts; a picture has the share of points for which each radius is possible."""
-    from radii.report.drawing import save
+    from radii.geometry.figures import audit_charts
+    from radii.report.charts import save
+    from radii.report.galleries import closest_pairs_gallery
     from radii.report.html import Prose, Report, Section, write
 
-    charts = _charts(found)
+    charts = audit_charts([(data.name, audited) for audited, data in found])
     if path.suffix.lower() != ".html":
         save(charts[0], path)
         return
     words = tuple(Prose(f"{data.name}: {text}") for audited, data in found for text in audited.verdict)
-    sections = [Section("What the data allows", words), Section("Charts", tuple(charts))]
-    pictures = tuple(_gallery(audited, data) for audited, data in found if data.train.is_image)
+    sections = [Section("What the data allows", words), Section("Charts", charts)]
+    pictures = tuple(closest_pairs_gallery(audited, data) for audited, data in found if data.train.is_image)
     if pictures:
         sections.append(Section("The closest pairs", pictures))
     write(Report(title="Audit of " + ", ".join(data.name for _, data in found), sections=tuple(sections)), path)
-
-
-def _gallery(audited: Audit, data: Data) -> Gallery:
-    """The closest pairs of training images: what sets the separation."""
-    from radii.geometry.pairs import closest_pairs
-    from radii.report.pictures import Example, Gallery, Picture, data_uri
-    from radii.threat import format_radius
-
-    examples = tuple(
-        Example(
-            f"{format_radius(float(f'{pair.distance:.3g}'))} apart",
-            tuple(
-                Picture(data_uri(image), f"{name}, image {index}")
-                for image, name, index in zip((pair.point, pair.neighbor), pair.classes, pair.indices, strict=True)
-            ),
-        )
-        for pair in closest_pairs(audited.train, data.train, data.train)
-    )
-    note = f"Each training image beside its nearest one of another class, in {audited.norm}, nearest first."
-    return Gallery(data.name, examples, note)
-
-
-def _charts(found: list[tuple[Audit, Data]]) -> list[Chart]:
-    from radii.report.charts import Field, Rule, curves, points
-
-    norm, epsilon = found[0][0].norm, found[0][0].epsilon
-    shown = [(audited.test or audited.train, data.name) for audited, data in found]
-    rule = (Rule(epsilon, "epsilon"),)
-    possible = [row | {"data": name} for separated, name in shown for row in separated.curve()]
-    charts = [
-        curves(
-            possible, Field("epsilon", f"radius ({norm})"), Field("share", "points", percent=True), "data",
-            title="The share of points for which a radius is possible", rules=rule,
-            note="A point counts where every other class is at least twice the radius away.",
-        )
-    ]  # fmt: skip
-    shapes = [(audited.shape, data.name) for audited, data in found if audited.shape is not None]
-    nearer = [row | {"data": name} for shape, name in shapes if shape.curve for row in shape.curve.rows()]
-    if nearer:
-        charts.append(
-            points(
-                nearer, Field("n", "training points", log=True), Field("mean", f"mean {norm} distance", log=True),
-                "data",
-                title="How near the nearest training point comes", note="A straight line falls by 1/d* per factor e.",
-            )
-        )  # fmt: skip
-    held = [row | {"data": name} for shape, name in shapes for row in shape.spectrum.rows()]
-    if held:
-        charts.append(
-            curves(
-                held, Field("components", "principal components", log=True), Field("share", "variance", percent=True),
-                "data", title="The variance in the first principal components",
-            )
-        )  # fmt: skip
-    return charts
 
 
 def register(app: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from radii.cli import terminal
 from radii.cli.terminal import Json, Plot, Seed
+from radii.tables import ChartSpec, Field, listing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +130,7 @@ def _show_several(
     columns = ("radius", *(f"{name}{'' if made.is_certified else ' (not certified)'}" for name, made in proved.items()))
     console = terminal.show(json)
     norm = next(iter(proved.values())).norm
-    console.print(terminal.table(f"{found.name} on {test.name}, {norm}, {len(test)} points", columns, rows))
+    console.print(terminal.table(listing(f"{found.name} on {test.name}, {norm}, {len(test)} points", columns, rows)))
     for line in ([f"Chosen: {why}."] if why else []) + [line for made in proved.items() for line in _told(*made)]:
         console.print(line)
     if plot is not None:
@@ -215,11 +217,11 @@ def _by_margin(
     console = terminal.show(json)
     if layers:
         rows = [(layer.name, layer.kind, layer.method, f"{layer.value:.6g}") for layer in bound.layers]
-        console.print(terminal.table("Lipschitz bounds", ("layer", "kind", "how", "constant"), rows))
+        console.print(terminal.table(listing("Lipschitz bounds", ("layer", "kind", "how", "constant"), rows)))
     shown = _table(names, radii, correct, tight.radius.numpy(), textbook.radius.numpy())
     console.print(
         terminal.table(
-            f"{found.name} on {test.name}, L2, certified", list(shown[0]), [tuple(r.values()) for r in shown]
+            listing(f"{found.name} on {test.name}, L2, certified", list(shown[0]), [tuple(r.values()) for r in shown])
         )
     )
     how = "proved" if bound.is_proved else "bounded (fallback)"
@@ -280,40 +282,28 @@ def _result(
     }
 
 
-def curve_rows(
-    right: dict[str, NDArray[np.bool_]], proved: dict[str, NDArray[np.float64]], steps: int = 100
-) -> list[dict[str, Any]]:
-    """Certified accuracy over the radius with its 95% interval as tidy rows, one series per certificate."""
-    from radii.evaluation.accuracy import accuracy
-
-    largest = max(float(radius.max()) for radius in proved.values())
-    rows = []
-    for series, radius in proved.items():
-        for number in range(steps + 1):
-            at = largest * number / steps
-            held = accuracy(right[series] & (radius >= at) & ((radius > 0) | (at == 0)))
-            low, high = held.interval
-            rows.append({"radius": at, "accuracy": held.value, "low": low, "high": high, "certificate": series})
-    return rows
-
-
 def _draw(
     path: Path, right: dict[str, NDArray[np.bool_]], proved: dict[str, NDArray[np.float64]], name: str, norm: str
 ) -> None:
-    from radii.report.charts import curves
-    from radii.report.drawing import save
-    from radii.report.rows import Field
+    """Certified accuracy over the radius with its 95% interval, one series for each certificate."""
+    import numpy as np
 
-    chart = curves(
-        curve_rows(right, proved),
+    from radii.evaluation.accuracy import ROBUST_ACCURACY, certified_curve, curve_rows
+    from radii.report.charts import save
+
+    radii = np.linspace(0, max(float(radius.max()) for radius in proved.values()), 101).tolist()
+    curves = {series: certified_curve(right[series], radius, radii) for series, radius in proved.items()}
+    spec = ChartSpec(
+        "curves",
+        [row for series, curve in curves.items() for row in curve_rows(curve, ("proved",), certificate=series)],
         Field("radius", f"{norm.replace('l', 'L', 1)} radius"),
-        Field("accuracy", "certified accuracy", percent=True, low="low", high="high"),
+        replace(ROBUST_ACCURACY, title="certified accuracy"),
         "certificate",
-        title=f"Certified accuracy of {name}",
-        note="Right and proved, with 95% intervals for the population; estimates are marked in their name.",
+        f"Certified accuracy of {name}",
+        "Right and proved, with 95% intervals for the population; estimates are marked in their name.",
         step=True,
     )
-    save(chart, path)
+    save(spec, path)
 
 
 def register(app: typer.Typer) -> None:

@@ -103,7 +103,7 @@ def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 def _explain(console: Console, verdict: Verdict) -> None:
     """Everything about one claim."""
-    from radii.papers.claims.judgment import number, stated
+    from radii.papers.claims.judgment import figure_table
 
     claim = verdict.claim
     console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(verdict.outcome)}[/]")
@@ -123,9 +123,8 @@ def _explain(console: Console, verdict: Verdict) -> None:
         if text:
             console.print(f"  [dim]{name}[/] {escape(text)}", soft_wrap=True)
     for title, figures in (("figure", claim.figures), ("needed for power", claim.guards)):
-        rows = [(figure.name, number(verdict.measured.get(figure.name)), stated(figure)) for figure in figures]
-        if rows:
-            console.print(terminal.table("", (title, "measured", "published"), rows))
+        if figures:
+            console.print(terminal.table(figure_table(verdict, figures, title)))
 
 
 def register(app: typer.Typer) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import typer
 
 from radii.cli import terminal
+from radii.tables import listing
 
 
 def datasets(json: terminal.Json = None) -> None:
@@ -20,7 +21,7 @@ def datasets(json: terminal.Json = None) -> None:
         for entry in entries
     ]
     columns = ("dataset", "contents", "where", "size", "decoded")
-    terminal.show(json).print(terminal.table("Datasets", columns, rows))
+    terminal.show(json).print(terminal.table(listing("Datasets", columns, rows)))
 
 
 def register(app: typer.Typer) -> None:

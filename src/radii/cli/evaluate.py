@@ -12,13 +12,13 @@ from rich.markup import escape
 from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot, Seed
 from radii.errors import InputError
+from radii.tables import listing
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from radii.certificates.certificate import Certificate
     from radii.evaluation.scores import Scores
-    from radii.report.charts import Chart
 
 Model = Annotated[str, typer.Argument(help="A run, a bundle, package.module:factory, .pt2 or .onnx.")]
 DatasetName = Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")]
@@ -78,13 +78,14 @@ def evaluate(
     if split == "both":
         gaps = SplitScores(scores["train"], scores["test"]).gaps
         rows = [(name, f"{gap:+.3f}") for name, gap in gaps.items() if gap is not None]
-        console.print(terminal.table("Gaps, train minus test", ("", ""), rows))
+        console.print(terminal.table(listing("Gaps, train minus test", ("", ""), rows)))
         terminal.write_json({"model": found.name, "dataset": dataset, **summary, "gaps": gaps}, json)
     else:
         only = {**summary[split], "table": scores[split].points.records()}
         terminal.write_json({"model": found.name, "dataset": dataset, "split": split, **only}, json)
     if plot is not None:
-        from radii.report.drawing import save
+        from radii.evaluation.scores import curve_chart
+        from radii.report.charts import save
 
         save(curve_chart(scores, f"{found.name} on {dataset}"), plot)
     if pictures is not None:
@@ -99,29 +100,8 @@ def _certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str |
 
 def _tell(console: Console, title: str, scores: Scores, classes: tuple[str, ...]) -> None:
     """The summary, the classes and the alarms, for people."""
-    robust, stable = scores.robust, scores.stable
-    quantiles = scores.radius_quantiles()
-    rows = [
-        ("clean accuracy", scores.clean),
-        ("robust accuracy, proved at least", robust.proved),
-        ("robust accuracy, unbroken at most", robust.unbroken),
-        ("robust to predictions, unbroken at most", stable.unbroken),
-        ("broken radius, median", _radius(quantiles.get("median"))),
-        ("passes through the network", f"{sum(scores.passes.values()):,}"),
-    ]
-    if scores.local_lipschitz is not None:
-        rows.append(("local Lipschitz constant, at least", f"{scores.local_lipschitz:.4g}"))
-    console.print(terminal.table(title, ("", "value [95% interval]"), rows))
-    columns = ("class", "points", "clean", "proved", "unbroken")
-    per_class = [
-        (
-            row["class"],
-            row["points"],
-            *(f"{part['value']:.1%}" for part in (row["clean"], row["robust"]["proved"], row["robust"]["unbroken"])),
-        )
-        for row in scores.per_class(classes)
-    ]
-    console.print(terminal.table("Per class", columns, per_class))
+    console.print(terminal.table(scores.table(title)))
+    console.print(terminal.table(scores.class_table(classes)))
     if scores.audit is not None:
         console.print(escape(str(scores.audit)))
     for note in scores.notes:
@@ -130,38 +110,16 @@ def _tell(console: Console, title: str, scores: Scores, classes: tuple[str, ...]
         console.print(f"[bold yellow]alarm, {escape(alarm.name)}:[/] {escape(alarm.message)}", soft_wrap=True)
 
 
-def _radius(value: float | None) -> str:
-    return "never found" if value is None else f"{value:.4g}"
-
-
-def curve_chart(scores: dict[str, Scores], title: str) -> Chart:
-    """Robust accuracy over the radius with its 95% bands: proved below, unbroken above, per split."""
-    from radii.evaluation.accuracy import curve_table
-    from radii.report import charts
-    from radii.report.rows import Field
-
-    rows = [{**row, "split": split} for split, result in scores.items() for row in curve_table(result.curve())]
-    norm = next(iter(scores.values())).ball.norm
-    return charts.curves(
-        rows,
-        Field("radius", f"{norm} radius"),
-        Field("accuracy", "robust accuracy", percent=True, low="low", high="high"),
-        "split",
-        dash="bound",
-        title=f"Robust accuracy of {title}",
-        note="Between the curves is what nobody knows; bands are exact 95% intervals of each curve.",
-    )
-
-
 def _write_pictures(path: Path, scores: Scores, x: Tensor, console: Console) -> None:
     from radii.atomic import write_whole
-    from radii.evaluation.examples import contact_sheet, worst_examples
+    from radii.data.gallery import encoded
+    from radii.evaluation.examples import sheet, worst_examples
 
     examples = worst_examples(scores, x)
     if not examples:
         console.print("No correctly classified point was broken: there are no pictures.")
         return
-    write_whole(path, contact_sheet(examples))
+    write_whole(path, encoded(sheet(examples), path))
     for example in examples:
         console.print(
             f"point {example.point}: {example.prediction} becomes {example.adversarial_prediction} "

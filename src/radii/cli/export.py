@@ -10,6 +10,7 @@ import typer
 from radii.cli import terminal
 from radii.cli.terminal import Json
 from radii.errors import InputError
+from radii.tables import listing
 
 
 def export(
@@ -36,7 +37,7 @@ def export(
         for key, how in (("evaluation_error", "at most"), ("estimated_evaluation_error", "estimated")):
             error = f"{proved[key]:.2g}" if key in proved else "no bound"
             rows.append((f"float32 error of logits, {how}", error))
-    terminal.show(json).print(terminal.table(f"exported {found.name}", ("", ""), rows))
+    terminal.show(json).print(terminal.table(listing(f"exported {found.name}", ("", ""), rows)))
     terminal.write_json({"file": str(out), **card}, json)
 
 

@@ -55,43 +55,26 @@ def forecast(
         raise InputError(f"No curve of {source} has {curve!r} in its name; there are: {'; '.join(names)}.")
     console = terminal.show(json)
     for each in found:
-        console.print(terminal.table(each.title, ("training points", "accuracy", "90% interval"), rows(each)))
+        console.print(terminal.table(each.table()))
         console.print(escape(each.verdict), soft_wrap=True)
     if plot is not None:
         _draw(found, plot)
     terminal.write_json({"source": source, "curves": [each.summary() for each in found]}, json)
 
 
-def rows(found: Forecast) -> list[tuple[str, str, str]]:
-    """Sizes measured with the mean over seeds, then sizes forecast or refused."""
-    law = found.law
-    measured = [
-        (f"{int(n):,}", f"{mean:.1%}", "measured, 1 seed" if seeds == 1 else f"measured, {seeds} seeds")
-        for n, mean, seeds in zip(law.sizes.n, law.sizes.mean, law.sizes.seeds, strict=True)
-    ]
-    asked = [
-        (f"{row['n']:,.0f}", "refused", f"> {law.limit:,}" if row["n"] > law.limit else f"< {law.smallest:,}")
-        if row["refused"]
-        else (f"{row['n']:,.0f}", f"{row['median']:.1%}", f"{row['low']:.1%} to {row['high']:.1%}")
-        for row in found.rows()
-    ]
-    return measured + asked
-
-
 def _draw(found: tuple[Forecast, ...], path: Path) -> None:
     """An .html has all curves; a picture has one."""
-    from radii.report.drawing import save
-    from radii.report.forecast_chart import chart
+    from radii.report.charts import save
     from radii.report.html import Prose, Report, Section, write
 
     if path.suffix.lower() == ".html":
-        sections = tuple(Section(each.title, (chart(each), Prose(each.verdict))) for each in found)
+        sections = tuple(Section(each.title, (each.chart(), Prose(each.verdict))) for each in found)
         write(Report(title="How much data is needed?", sections=sections), path)
         return
     if len(found) > 1:
         names = "; ".join(each.title for each in found)
         raise InputError(f"A picture shows one curve; choose by --curve, or draw all into an .html: {names}.")
-    save(chart(found[0]), path)
+    save(found[0].chart(), path)
 
 
 def register(app: typer.Typer) -> None:

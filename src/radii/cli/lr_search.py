@@ -20,6 +20,7 @@ from radii.cli.train import (
     ThreatName,
     planned,
 )
+from radii.tables import ChartSpec, Field, listing
 
 
 def lr_search(
@@ -67,17 +68,17 @@ def lr_search(
         for trial in found.trials
     ]
     title = f"{template.model.name} on {dataset}, {template.method.name} training"
-    terminal.show(json).print(terminal.table(title, ("learning rate", "validation", "train", "run"), shown))
+    terminal.show(json).print(terminal.table(listing(title, ("learning rate", "validation", "train", "run"), shown)))
     terminal.write_json({"best": best.lr, "trials": found.rows()}, json)
     if plot is not None:
-        from radii.report import charts
-        from radii.report.drawing import save
+        from radii.report.charts import save
 
         rows = [row for row in found.rows() if row["validation_accuracy"] is not None]
-        chart = charts.points(
+        chart = ChartSpec(
+            "points",
             rows,
-            charts.Field("lr", "learning rate", log=True),
-            charts.Field("validation_accuracy", "validation accuracy", percent=True),
+            Field("lr", "learning rate", log=True),
+            Field("validation_accuracy", percent=True),
             title=f"Learning rate {best.lr:g} reaches {best.validation_accuracy:.1%} on held-out points",
             note=title,
         )

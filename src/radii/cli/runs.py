@@ -10,6 +10,7 @@ import typer
 
 from radii.cli import terminal
 from radii.cli.terminal import Json
+from radii.tables import listing
 
 if TYPE_CHECKING:
     from radii.runs.store import Run
@@ -29,7 +30,7 @@ def runs(context: typer.Context, json: Json = None) -> None:
     columns = ("run", "what", "main result", "seconds", "MB", "when")
     console = terminal.show(json)
     if rows:
-        console.print(terminal.table(f"Runs in {store.root}", columns, [tuple(row.values()) for row in rows]))
+        console.print(terminal.table(listing(f"Runs in {store.root}", columns, [tuple(row.values()) for row in rows])))
     else:
         console.print(f"No runs in {store.root} yet; `radii train digits` makes one.")
     terminal.write_json(rows, json)
@@ -63,7 +64,9 @@ def compare(first: str, second: str, json: Json = None) -> None:
             if left.get(key) != right.get(key)
         ]
     cells = [(row["field"], row["first"], row["second"]) for row in rows]
-    terminal.show(json).print(terminal.table(f"{one.id} and {two.id}", ("differs in", "first", "second"), cells))
+    terminal.show(json).print(
+        terminal.table(listing(f"{one.id} and {two.id}", ("differs in", "first", "second"), cells))
+    )
     terminal.write_json(rows, json)
 
 

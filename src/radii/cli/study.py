@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot
 from radii.errors import InputError, unknown_name
+from radii.tables import listing
 
 if TYPE_CHECKING:
     from radii.runs.store import Store
@@ -200,7 +201,7 @@ def _show_plan(planned: Survey, left: Remaining, json: str | None) -> None:
         for line in planned.lines
     ]
     console = terminal.show(json)
-    made = terminal.table("Steps", ("run", "step", "time", "", *(["for"] if several else [])), rows)
+    made = terminal.table(listing("Steps", ("run", "step", "time", "", *(["for"] if several else [])), rows))
     for column in made.columns:
         column.justify = "right" if column.header == "time" else "left"
     console.print(made)
@@ -270,15 +271,14 @@ def _show_failures(outcome: Outcome, json: str | None) -> None:
 
 def _tell(study: Study, found: Evidence, command: str, json: str | None, plot: Path | None) -> dict[str, Any]:
     """Table on stdout, charts into files; the JSON content of the study."""
-    from radii.report.studies import save, tabulated
+    from radii.report.study_page import save
     from radii.studies import results
 
     findings = study.analyze(found.measured)
     console = terminal.show(json)
-    numbers = tabulated(findings)
-    title = f"{study.title} · {study.source} · budget {found.budget}"
-    if findings.rows:
-        console.print(terminal.table(title, numbers.columns, numbers.rows))
+    if findings.table.rows:
+        title = f"{study.title} · {study.source} · budget {found.budget}"
+        console.print(terminal.table(replace(findings.table, title=title)))
     missing = "" if found.complete else f", {found.planned - len(found.measured)} missing"
     console.print(f"{len(found.measured)} of {found.planned} cells measured{missing}; {found.seconds:.0f} s of work.")
     if plot is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +13,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from radii import progress
 from radii.atomic import check_chart, write_whole
+from radii.tables import Table
 
 Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
 
@@ -47,14 +48,14 @@ def show(json_target: str | None = None) -> Console:
     return Console(stderr=json_target == "-", highlight=False)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+def table(numbers: Table) -> RichTable:
     """A table whose first column reads left and whose others align right."""
-    made = Table(title=escape(title), title_justify="left", header_style="bold")
-    for number, column in enumerate(columns):
-        made.add_column(escape(column), justify="left" if number == 0 else "right", no_wrap=number == 0)
-    for row in rows:
-        made.add_row(*(escape(str(cell)) for cell in row))
-    return made
+    shown = RichTable(title=escape(numbers.title), title_justify="left", header_style="bold")
+    for number, heading in enumerate(numbers.headings):
+        shown.add_column(escape(heading), justify="left" if number == 0 else "right", no_wrap=number == 0)
+    for row in numbers.cells:
+        shown.add_row(*(escape(cell) for cell in row))
+    return shown
 
 
 def write_json(result: Any, target: str | None) -> None:

@@ -17,10 +17,10 @@ from radii.cli import terminal
 from radii.cli.terminal import Json, Plot, Seed
 from radii.errors import unknown_name
 from radii.papers.theory.statements import STATEMENTS, Statement
+from radii.tables import listing
 
 if TYPE_CHECKING:
-    from radii.papers.theory.result import Chart, Result, Row
-    from radii.report import charts
+    from radii.papers.theory.result import Result
 
 ALL = "all"
 
@@ -105,52 +105,19 @@ def _number(given: str | float) -> float:
 def _tell(result: Result, json: str | None, plot: Path | None) -> None:
     """Table, picture, JSON, verdict; exit 1 if the theorem fails."""
     if plot is not None:
-        from radii.report.drawing import save
+        from radii.report.charts import save
 
-        save(drawn(result.chart), plot)
+        save(result.chart, plot)
     shown = terminal.show(json)
     shown.print(f"[bold]{escape(result.source)}[/]  {escape(result.statement)}")
-    settings = ", ".join(f"{key} = {_brief(value)}" for key, value in result.parameters.items())
-    made = terminal.table(settings, ("quantity", "measured", "predicted", ""), [_cells(row) for row in result.rows])
-    for number, column in enumerate(made.columns):
+    shown_table = terminal.table(result.table)
+    for number, column in enumerate(shown_table.columns):
         column.no_wrap = number > 0  # a long quantity may wrap, a number may not
-    shown.print(made)
+    shown.print(shown_table)
     shown.print(f"[bold]{'[green]' if result.holds else '[red]'}{result.verdict}[/][/]")
     terminal.write_json(result.to_dict(), json)
     if not result.holds:
         raise typer.Exit(1)
-
-
-def _brief(value: object) -> str:
-    if isinstance(value, tuple):
-        return " ".join(_brief(item) for item in value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _cells(row: Row) -> tuple[str, str, str, str]:
-    if row.predicted is None:
-        return row.quantity, f"{row.measured:.4g}", "", ""
-    tolerance = f" ± {row.tolerance:.2g}" if row.tolerance else ""
-    return row.quantity, f"{row.measured:.4g}", f"{row.relation} {row.predicted:.4g}{tolerance}", row.verdict
-
-
-def drawn(chart: Chart) -> charts.Chart:
-    """A chart of the report: bars over words, dots for measurements and lines for formulas over numbers."""
-    from dataclasses import asdict
-
-    from radii.report import charts
-    from radii.report.rows import Field
-
-    x, y = Field("x", chart.x, log=chart.log_x), Field("y", chart.y, log=chart.log_y)
-    seen = [asdict(mark) for mark in chart.marks if mark.kind == "measured"]
-    formula = [asdict(mark) for mark in chart.marks if mark.kind == "predicted"]
-    if isinstance(chart.marks[0].x, str):
-        rules = [charts.Rule(mark["y"], mark["series"]) for mark in formula]
-        return charts.bars(seen, x, y, "series", title=chart.title, rules=rules)
-    if seen and formula:
-        note = "Dots measured, lines predicted."
-        return charts.points(seen, x, y, "series", title=chart.title, fit=formula, note=note)
-    return charts.curves(seen or formula, x, y, "series", title=chart.title)
 
 
 def run_all(seed: Seed = 0, json: Json = None) -> None:
@@ -169,7 +136,7 @@ def run_all(seed: Seed = 0, json: Json = None) -> None:
                 results.append(result)
                 task.advance(note=says.name)
     shown = terminal.show(json)
-    shown.print(terminal.table("Results", ("result", "source", "rows", "CPU seconds", "verdict"), rows))
+    shown.print(terminal.table(listing("Results", ("result", "source", "rows", "CPU seconds", "verdict"), rows)))
     terminal.write_json([result.to_dict() for result in results], json)
     if not all(result.holds for result in results):
         shown.print("[bold red]fails[/]")
@@ -177,7 +144,7 @@ def run_all(seed: Seed = 0, json: Json = None) -> None:
     shown.print("[bold green]holds[/]")
 
 
-def listing(ctx: typer.Context, json: Json = None) -> None:
+def list_results(ctx: typer.Context, json: Json = None) -> None:
     """Watch the papers' theorems hold: without a name, list them; `radii theory NAME --help` shows its parameters."""
     if ctx.invoked_subcommand is not None:
         return
@@ -192,5 +159,5 @@ def listing(ctx: typer.Context, json: Json = None) -> None:
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(cls=Results, invoke_without_command=True, no_args_is_help=False)
-    group.callback()(listing)
+    group.callback()(list_results)
     app.add_typer(group, name="theory")

@@ -13,6 +13,7 @@ from radii.cli import settings as settings_
 from radii.cli import terminal
 from radii.cli.terminal import Device, Json, Plot, Seed
 from radii.errors import InputError
+from radii.tables import ChartSpec, Field, listing
 
 if TYPE_CHECKING:
     from radii.runs.inputs import DataSpec
@@ -146,7 +147,7 @@ def _layers(step: Train):  # type: ignore[no-untyped-def]
         for row in found.rows
     ]
     rows.append(("all", "", "", f"{found.parameters:,}", f"{found.multiply_adds:,}"))
-    return terminal.table(step.model.name, ("layer", "kind", "output", "parameters", "multiply-adds"), rows)
+    return terminal.table(listing(step.model.name, ("layer", "kind", "output", "parameters", "multiply-adds"), rows))
 
 
 def _together(step: Train, store: Store, agreed) -> Run | None:  # type: ignore[no-untyped-def]
@@ -171,21 +172,20 @@ def _tell(run: Run, step: Train, found: bool, json: str | None, plot: Path | Non
         ("folder", run.folder),
     ]
     title = f"{step.model.name} on {step.data.source}, {step.method.name} training"
-    terminal.show(json).print(terminal.table(title, ("", ""), rows))
+    terminal.show(json).print(terminal.table(listing(title, ("", ""), rows)))
     terminal.write_json({"run": run.id, "folder": str(run.folder), **result}, json)
     if plot is not None:
-        from radii.report import charts
-        from radii.report.drawing import save
+        from radii.report.charts import save
 
-        curves = [
+        epochs = [
             {"epoch": row["number"] + 1, "accuracy": row[key], "split": split}
             for row in result["history"]
             for key, split in (("train_accuracy", "train, running"), ("test_accuracy", "test"))
             if row[key] is not None
         ]
-        field = charts.Field("accuracy", percent=True)
-        heading = f"{step.model.name} reaches {result['test_accuracy']:.1%} on test inputs"
-        save(charts.curves(curves, "epoch", field, "split", title=heading, note=title), plot)
+        accuracy = Field("accuracy", percent=True)
+        finding = f"{step.model.name} reaches {result['test_accuracy']:.1%} on test inputs"
+        save(ChartSpec("curves", epochs, Field("epoch"), accuracy, "split", finding, title), plot)
 
 
 def register(app: typer.Typer) -> None:

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from radii.atomic import write_whole
 from radii.cli import terminal
+from radii.tables import listing
 
 WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--pca")
 USUAL = ("smooth:3", "smooth:5", "smooth:8", "saturate:4", "saturate:16", "gamma:0.5", "scale:0.5", "binarize", "edges")
@@ -67,7 +68,7 @@ def variants(
     terminal.write_json({"dataset": data.name, "out": str(target), "variants": table}, json)
     columns = ("variant", "mean pixel", "pixels at 0 or 1", "moved by (mean)", "moved by (largest)")
     cells = [(row["variant"], *(f"{value:.3f}" for value in list(row.values())[1:])) for row in table]
-    terminal.show(json).print(terminal.table(f"{data.name}: one image per class, in {target}", columns, cells))
+    terminal.show(json).print(terminal.table(listing(f"{data.name}: one image per class, in {target}", columns, cells)))
 
 
 def _described(text: str, images: Any, original: Any) -> dict[str, Any]:

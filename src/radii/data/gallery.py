@@ -1,4 +1,4 @@
-"""A picture of variants: one row per variant, one column per class. Pillow only."""
+"""Pictures of inputs in one sheet, for example one row per variant and one column per class. Pillow only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,23 +69,36 @@ def draw(rows: Sequence[tuple[str, NDArray[np.float32]]], headings: Sequence[str
         pen.text((GAP, top + high // 2 - 8), text, INK, font)
         for column, image in enumerate(images):
             sheet.paste(
-                _picture(image).resize((wide, high), Image.Resampling.NEAREST), (left + column * (wide + GAP), top)
+                picture(image).resize((wide, high), Image.Resampling.NEAREST), (left + column * (wide + GAP), top)
             )
     return sheet
 
 
-def encoded(picture: Image.Image, path: Path) -> bytes:
+def encoded(sheet: Image.Image, path: Path) -> bytes:
     """The picture's bytes in the format that the name of ``path`` asks for."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"The gallery must be a {', '.join(FORMATS)} file, got {path.name!r} instead.")
     buffer = io.BytesIO()
-    picture.save(buffer, format=FORMATS[path.suffix.lower()])
+    sheet.save(buffer, format=FORMATS[path.suffix.lower()])
     return buffer.getvalue()
 
 
-def _picture(image: NDArray[np.float32]) -> Image.Image:
-    levels = np.rint(image * 255).astype(np.uint8)
-    return Image.fromarray(levels.transpose(1, 2, 0) if len(levels) == 3 else levels[0])
+def picture(pixels: Any) -> Image.Image:
+    """An image (C, H, W) or (H, W), uint8 or floats in [0, 1], array or tensor; C is 1 or 3.
+
+    Raises:
+        InputError: another shape, or pixels outside [0, 1].
+    """
+    array = np.asarray(pixels.detach().cpu() if hasattr(pixels, "detach") else pixels)
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or array.shape[0] not in (1, 3):
+        raise InputError(f"A picture must be (C, H, W) with 1 or 3 channels, got the shape {array.shape} instead.")
+    if array.dtype != np.uint8:
+        if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+            raise InputError(f"Pixels must lie in [0, 1], got [{array.min():.3g}, {array.max():.3g}].")
+        array = np.rint(array * 255).astype(np.uint8)
+    return Image.fromarray(array[0] if array.shape[0] == 1 else np.moveaxis(array, 0, -1))
 
 
 def _fitting(text: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:

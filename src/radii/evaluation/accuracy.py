@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radii.certificates.smoothing.proportion import clopper_pearson
 from radii.errors import ContradictionError, InputError
+from radii.tables import Field, Row
+
+Bound = Literal["proved", "unbroken"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,10 @@ class Accuracy:
     def interval(self) -> tuple[float, float]:
         """Clopper and Pearson's 95% interval for the share in the population sampled."""
         return clopper_pearson(self.correct, self.total)
+
+    def ends(self, name: str = "") -> dict[str, float]:
+        """The interval as ``low`` and ``high`` of a tidy row; with ``name`` as ``name_low`` and ``name_high``."""
+        return dict(zip((f"{name}_low", f"{name}_high") if name else ("low", "high"), self.interval, strict=True))
 
     def summary(self) -> dict[str, float | int | list[float]]:
         """The share, its interval and counts as JSON data."""
@@ -130,11 +138,44 @@ def accuracy_curve(
     return tuple(curve)
 
 
-def curve_table(curve: Sequence[CurvePoint]) -> list[dict[str, float | str]]:
-    """The curve as a tidy table for charts: radius, bound (proved, unbroken), accuracy and its 95% interval."""
-    bounds = ("proved", "unbroken")
+ROBUST_ACCURACY = Field("accuracy", "robust accuracy", percent=True, low="low", high="high")
+BOUNDS: tuple[Bound, ...] = ("proved", "unbroken")
+
+
+def curve_rows(curve: Sequence[CurvePoint], bounds: Sequence[Bound] = BOUNDS, **labels: str) -> list[Row]:
+    """Accuracy over the radius as tidy rows: the one table behind every such curve.
+
+    Args:
+        curve: brackets over radii.
+        bounds: which ends of the brackets become rows; both unless given.
+        labels: added to every row, for instance ``split="test"``.
+
+    Returns:
+        Rows of ``radius``, ``bound``, ``accuracy``, its exact 95% interval ``low`` and ``high``, and the labels.
+    """
     shares = [(point.radius, bound, getattr(point.bracket, bound)) for point in curve for bound in bounds]
     return [
-        {"radius": radius, "bound": bound, "accuracy": share.value, "low": share.interval[0], "high": share.interval[1]}
+        {"radius": radius, "bound": bound, "accuracy": share.value, **share.ends(), **labels}
         for radius, bound, share in shares
     ]
+
+
+def certified_curve(
+    correct: NDArray[np.bool_], proved: NDArray[np.float64], radii: Sequence[float]
+) -> tuple[CurvePoint, ...]:
+    """Certified accuracy over the radius, without an attack: its proved end says all."""
+    return accuracy_curve(np.where(correct, proved, 0.0), np.where(correct, np.inf, 0.0), radii)
+
+
+def radius_quantile(radius: NDArray[np.float64], correct: NDArray[np.bool_], share: float = 0.5) -> float:
+    """The quantile of a radius over all points, where a wrongly classified point counts 0; the median unless asked.
+
+    It is the radius of one of the points, not a mean of two, so at least half
+    of the points have a radius of at most the median and half of at least it.
+
+    Args:
+        radius: each point's proved or broken radius; infinite where no error was found.
+        correct: whether the clean point is classified rightly.
+        share: in [0, 1].
+    """
+    return float(np.quantile(np.where(correct, radius, 0.0), share, method="inverted_cdf"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from radii.data import gallery
 from radii.errors import InputError
 from radii.evaluation.scores import Scores
 
@@ -29,13 +29,6 @@ class WorstExample:
     clean: NDArray[np.float32]  # [c, h, w] in [0, 1]
     perturbation: NDArray[np.float32]  # [c, h, w]: 1/2 + 10 * (adversarial - clean), clipped to [0, 1]
     adversarial: NDArray[np.float32]  # [c, h, w]
-
-    def strip(self) -> NDArray[np.uint8]:
-        """The three pictures in one row, with a white line between: [h, 3 w + 2] or [h, 3 w + 2, 3]."""
-        line = np.ones((*self.clean.shape[:2], 1), np.float32)
-        row = np.concatenate([self.clean, line, self.perturbation, line, self.adversarial], axis=2)
-        pixels = np.rint(row.clip(0, 1) * 255).astype(np.uint8)
-        return pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1)
 
 
 def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExample, ...]:
@@ -67,12 +60,11 @@ def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExam
     return tuple(examples)
 
 
-def contact_sheet(examples: Sequence[WorstExample], scale: int = 4) -> bytes:
-    """The strips of several examples, one below the other, as a PNG; each pixel ``scale`` times enlarged."""
-    strips = [example.strip() for example in examples]
-    line = np.full((1, *strips[0].shape[1:]), 255, np.uint8)
-    rows = [part for strip in strips for part in (strip, line)][:-1]
-    sheet = np.concatenate(rows).repeat(scale, 0).repeat(scale, 1)
-    file = io.BytesIO()
-    Image.fromarray(sheet).save(file, "PNG", optimize=True)
-    return file.getvalue()
+def sheet(examples: Sequence[WorstExample]) -> Image.Image:
+    """Several examples as one picture: a column each, clean above its perturbation and the adversarial input."""
+    rows = [
+        ("clean", np.stack([example.clean for example in examples])),
+        (f"change ×{ENLARGED}", np.stack([example.perturbation for example in examples])),
+        ("attacked", np.stack([example.adversarial for example in examples])),
+    ]
+    return gallery.draw(rows, [f"{example.prediction} → {example.adversarial_prediction}" for example in examples])

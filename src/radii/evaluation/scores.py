@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,19 @@ from torch import Tensor
 
 from radii.attacks.alarms import Alarm
 from radii.attacks.survivor_sample import AuditBound
-from radii.evaluation.accuracy import Accuracy, Bracket, CurvePoint, accuracy, accuracy_curve, bracket
+from radii.evaluation.accuracy import (
+    BOUNDS,
+    ROBUST_ACCURACY,
+    Accuracy,
+    Bracket,
+    CurvePoint,
+    accuracy,
+    accuracy_curve,
+    bracket,
+    curve_rows,
+    radius_quantile,
+)
+from radii.tables import ChartSpec, Field, Row, Table, listing, plain, table
 from radii.threat import Ball
 
 
@@ -65,6 +78,25 @@ class PointTable:
 
 
 @dataclass(frozen=True)
+class ClassScores:
+    """The points of one class; ``median_proved_radius`` counts wrongly classified points as 0."""
+
+    label: int
+    clean: Accuracy
+    robust: Bracket
+    median_proved_radius: float
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "class": self.label,
+            "points": self.clean.total,
+            "clean": self.clean.summary(),
+            "robust": self.robust.summary(),
+        }
+
+
+@dataclass(frozen=True)
 class Scores:
     """The evaluation of one model on one set of points."""
 
@@ -96,37 +128,75 @@ class Scores:
         wrong, does not change in the ball."""
         return bracket(self.points.proved, self.points.changed)
 
-    def curve(self, radii: list[float] | None = None) -> tuple[CurvePoint, ...]:
+    def curve(self, radii: Sequence[float] | None = None) -> tuple[CurvePoint, ...]:
         """Robust accuracy over the radius; by default on 21 radii up to twice the ball's."""
         grid = radii if radii is not None else [float(r) for r in np.linspace(0, 2 * self.ball.radius, 21)]
         proved = np.where(self.points.correct, self.points.proved_radius, 0.0)
         return accuracy_curve(proved, self.points.broken_radius, grid)
 
-    def per_class(self, names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
-        """Clean accuracy and the bracket for every class that occurs."""
-        table = []
-        for label in np.unique(self.points.label):
-            own = self.points.label == label
-            part = bracket((self.points.proved & self.points.correct)[own], self.points.broken[own])
-            table.append(
-                {
-                    "class": names[label] if names else int(label),
-                    "points": int(own.sum()),
-                    "clean": accuracy(self.points.correct[own]).summary(),
-                    "robust": part.summary(),
-                }
-            )
-        return table
+    def curve_rows(self, radii: Sequence[float] | None = None, **labels: str) -> list[Row]:
+        """:meth:`curve` as tidy rows, both ends, with ``labels`` in every row."""
+        return curve_rows(self.curve(radii), BOUNDS, **labels)
 
-    def radius_quantiles(self) -> dict[str, float | None]:
-        """Quartiles of the broken radius over correctly classified points; None: beyond what was found."""
-        radius = self.points.broken_radius[self.points.correct]
-        if not len(radius):
-            return {}
-        # "higher" avoids averaging a finite and an infinite radius.
-        cuts = np.quantile(radius, [0.05, 0.25, 0.5, 0.75, 0.95], method="higher")
-        names = ("5%", "25%", "median", "75%", "95%")
-        return {name: float(cut) if np.isfinite(cut) else None for name, cut in zip(names, cuts, strict=True)}
+    def per_class(self) -> tuple[ClassScores, ...]:
+        """The scores of every class that occurs."""
+        points, scores = self.points, []
+        for label in np.unique(points.label):
+            own = points.label == label
+            robust = bracket((points.proved & points.correct)[own], points.broken[own])
+            median = radius_quantile(points.proved_radius[own], points.correct[own])
+            scores.append(ClassScores(int(label), accuracy(points.correct[own]), robust, median))
+        return tuple(scores)
+
+    def radius_quantiles(self, bound: Literal["proved", "broken"] = "broken") -> dict[str, float | None]:
+        """Quantiles of the broken or proved radius by :func:`radius_quantile`; None: no error was found so far.
+
+        Over all points; a wrongly classified point counts 0.
+        """
+        names = {"5%": 0.05, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95}
+        return {name: plain(self._quantile(bound, share)) for name, share in names.items()}
+
+    def median_radius(self, bound: Literal["proved", "broken"]) -> float:
+        """The median of the proved or broken radius over all points; a wrongly classified point counts 0."""
+        return self._quantile(bound, 0.5)
+
+    def _quantile(self, bound: Literal["proved", "broken"], share: float) -> float:
+        radius = self.points.broken_radius if bound == "broken" else self.points.proved_radius
+        return radius_quantile(radius, self.points.correct, share)
+
+    def table(self, title: str = "") -> Table:
+        """The figures in a few lines, for people."""
+        shares = {
+            "clean accuracy": self.clean,
+            "robust accuracy, proved at least": self.robust.proved,
+            "robust accuracy, unbroken at most": self.robust.unbroken,
+            "robust to predictions, unbroken at most": self.stable.unbroken,
+        }
+        median = self.median_radius("broken")
+        lines: list[tuple[str, object]] = [
+            *shares.items(),
+            ("broken radius, median", f"{median:.4g}" if np.isfinite(median) else "never found"),
+            ("passes through the network", f"{sum(self.passes.values()):,}"),
+        ]
+        if self.local_lipschitz is not None:
+            lines.append(("local Lipschitz constant, at least", f"{self.local_lipschitz:.4g}"))
+        return listing(title, ("", "value [95% interval]"), lines)
+
+    def class_table(self, names: Sequence[str], title: str = "Per class") -> Table:
+        """The scores class by class, under ``names``."""
+        rows = [
+            {
+                "class": names[own.label],
+                "points": own.clean.total,
+                "clean": own.clean.value,
+                "proved": own.robust.proved.value,
+                "unbroken": own.robust.unbroken.value,
+                "radius": own.median_proved_radius,
+            }
+            for own in self.per_class()
+        ]
+        shares = [Field(name, percent=True) for name in ("clean", "proved", "unbroken")]
+        return table(rows, ["class", "points", *shares, Field("radius", "median proved radius")], title)
 
     def summary(self) -> dict[str, Any]:
         """Everything but the points, as JSON data."""
@@ -139,11 +209,31 @@ class Scores:
             "robust": self.robust.summary(),
             "robust_to_predictions": self.stable.summary(),
             "certificate": self.certificate_method,
-            "broken_radius": self.radius_quantiles(),
-            "per_class": self.per_class(),
+            "proved_radius": self.radius_quantiles("proved"),
+            "broken_radius": self.radius_quantiles("broken"),
+            "per_class": [own.summary() for own in self.per_class()],
             "passes": {**self.passes, "all": int(sum(self.passes.values()))},
             "local_lipschitz": self.local_lipschitz,
             "audit": None if self.audit is None else asdict(self.audit),
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "notes": list(self.notes),
         }
+
+
+def curve_chart(scores: Mapping[str, Scores], name: str) -> ChartSpec:
+    """Robust accuracy over the radius with its 95% bands: proved below, unbroken above.
+
+    Args:
+        scores: by split, in one norm.
+        name: model and data, for the title.
+    """
+    return ChartSpec(
+        "curves",
+        [row for split, own in scores.items() for row in own.curve_rows(split=split)],
+        Field("radius", f"{next(iter(scores.values())).ball.norm} radius"),
+        ROBUST_ACCURACY,
+        "split",
+        f"Robust accuracy of {name}",
+        "Between the curves is what nobody knows; bands are exact 95% intervals of each curve.",
+        dash="bound",
+    )

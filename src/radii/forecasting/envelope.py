@@ -14,22 +14,15 @@ import numpy as np
 
 from radii.forecasting.links import LINKS, Floats
 from radii.forecasting.posterior import Curves, Family, Posterior, Sizes, posterior
+from radii.tables import Estimate
 
 PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, says nothing
 TAILS = (0.05, 0.95)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A 90% interval and the median."""
-
-    low: float
-    median: float
-    high: float
-
-    def summary(self) -> dict[str, float]:
-        """As JSON data."""
-        return {"low": self.low, "median": self.median, "high": self.high}
+def with_median(estimate: Estimate) -> dict[str, float]:
+    """An estimate of an envelope as JSON data: its value is the median, its interval a 90% one."""
+    return {"low": estimate.low, "median": estimate.value, "high": estimate.high}
 
 
 @dataclass(frozen=True)
@@ -51,15 +44,15 @@ class Envelope:
         """The standard deviation τ between seeds."""
         return float(self.weights.mean(axis=1) @ [each.spread for each in self.posteriors])
 
-    def at(self, n: float) -> Interval:
+    def at(self, n: float) -> Estimate:
         """The value of the curve at ``n``."""
         return self.interval(lambda curves: curves.at(n))
 
-    def gain(self, n: float, factor: float) -> Interval:
+    def gain(self, n: float, factor: float) -> Estimate:
         """How much the curve rises from ``n`` to ``factor`` times ``n``."""
         return self.interval(lambda curves: curves.at(factor * n) - curves.at(n))
 
-    def log_needed(self, target: float) -> Interval:
+    def log_needed(self, target: float) -> Estimate:
         """ln n at which the curve reaches ``target``; ends are infinite where it may never."""
         return self.interval(lambda curves: curves.log_needed(target))
 
@@ -68,8 +61,8 @@ class Envelope:
         shares = [each.mass[:2] @ (each.curves.ceiling <= target) for each in self.posteriors]
         return float((self.weights * shares).sum() / 2)
 
-    def interval(self, values: Callable[[Curves], Floats]) -> Interval:
-        """The envelope of the 5-95% intervals of ``values``, and the median of all of them together."""
+    def interval(self, values: Callable[[Curves], Floats]) -> Estimate:
+        """The median of ``values`` over all links together, with the envelope of their 5-95% intervals."""
         lows, highs, pooled, masses = [], [], [], []
         for each, weights, highest in zip(self.posteriors, self.weights, self.all_the_way, strict=True):
             if weights.max() <= PLAUSIBLE:
@@ -82,7 +75,7 @@ class Envelope:
             pooled.append(numbers)
             masses.append(weights @ each.mass[:2])
         (median,) = quantiles(np.concatenate(pooled), np.concatenate(masses), (0.5,))
-        return Interval(min(lows), median, max(highs))
+        return Estimate(median, min(lows), max(highs))
 
 
 def envelope(sizes: Sizes, family: Family) -> Envelope:

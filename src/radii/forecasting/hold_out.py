@@ -8,14 +8,15 @@ are held out.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from radii.errors import InputError
-from radii.forecasting.envelope import Interval, envelope
+from radii.forecasting.envelope import envelope, with_median
 from radii.forecasting.posterior import Family, Sizes
+from radii.tables import Estimate
 
 FEWEST = 3  # sizes that a curve of three parameters is fitted to; one more to be tried beyond a doubling
 TAIL = 1.645  # standard deviations to the ends of a 90% interval
@@ -28,7 +29,7 @@ class HeldOut:
 
     n: int
     observed: float
-    forecast: Interval
+    forecast: Estimate
 
     @property
     def covered(self) -> bool:
@@ -39,8 +40,8 @@ class HeldOut:
     def plausible(self) -> bool:
         """Whether the mean lies in the interval stretched to 98%."""
         at = self.forecast
-        below, above = REFUTED * (at.median - at.low), REFUTED * (at.high - at.median)
-        return -below <= self.observed - at.median <= above
+        below, above = REFUTED * (at.value - at.low), REFUTED * (at.high - at.value)
+        return -below <= self.observed - at.value <= above
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class HoldOut:
     @property
     def bias(self) -> float:
         """Mean of forecast minus observed: positive where the forecast promised too much."""
-        return float(np.mean([each.forecast.median - each.observed for each in self.held_out]))
+        return float(np.mean([each.forecast.value - each.observed for each in self.held_out]))
 
     @property
     def holds(self) -> bool:
@@ -68,7 +69,8 @@ class HoldOut:
 
     def summary(self) -> dict[str, Any]:
         """As JSON data."""
-        return {**asdict(self), "coverage": self.coverage, "bias": self.bias, "holds": self.holds}
+        held_out = [{**vars(each), "forecast": with_median(each.forecast)} for each in self.held_out]
+        return {**vars(self), "held_out": held_out, "coverage": self.coverage, "bias": self.bias, "holds": self.holds}
 
 
 def hold_outs(sizes: Sizes, family: Family) -> tuple[HoldOut, ...]:
@@ -92,9 +94,9 @@ def _held_out(sizes: Sizes, part: Sizes, family: Family, factor: int) -> HoldOut
     tried = []
     for n, mean, seeds in list(zip(sizes.n, sizes.mean, sizes.seeds, strict=True))[len(part.n) :]:
         curve = law.at(n)
-        noise = law.spread**2 / seeds + curve.median * (1 - curve.median) / family.test_points
+        noise = law.spread**2 / seeds + curve.value * (1 - curve.value) / family.test_points
         # the forecast is of the curve; a measured mean scatters around it
-        low = curve.median - math.hypot(curve.median - curve.low, TAIL * math.sqrt(noise))
-        high = curve.median + math.hypot(curve.high - curve.median, TAIL * math.sqrt(noise))
-        tried.append(HeldOut(int(n), float(mean), Interval(low, curve.median, high)))
+        low = curve.value - math.hypot(curve.value - curve.low, TAIL * math.sqrt(noise))
+        high = curve.value + math.hypot(curve.high - curve.value, TAIL * math.sqrt(noise))
+        tried.append(HeldOut(int(n), float(mean), Estimate(curve.value, low, high)))
     return HoldOut(factor, tuple(int(n) for n in part.n), tuple(tried))

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from radii.errors import InputError
-from radii.forecasting.envelope import Envelope, Interval, envelope
+from radii.forecasting.envelope import Envelope, envelope
 from radii.forecasting.hold_out import FEWEST, HoldOut, hold_outs
 from radii.forecasting.posterior import Family, Sizes
-
-__all__ = ["Interval", "Needed", "Observation", "ScalingLaw", "fit"]
+from radii.tables import Estimate
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,12 @@ class ScalingLaw:
         """The largest size this law speaks of."""
         return self.largest * self.validated_factor
 
-    def predict(self, n: float) -> Interval:
+    def predict(self, n: float) -> Estimate:
         """The expected accuracy with ``n`` training points; refused where nothing validates it."""
         self._check(n)
         return self.envelope.at(n)
 
-    def doubling(self, n: float) -> Interval:
+    def doubling(self, n: float) -> Estimate:
         """What doubling ``n`` adds to the accuracy."""
         self._check(n)
         self._check(2 * n)
@@ -117,7 +116,7 @@ class ScalingLaw:
         if not floor < target < 1:
             raise InputError(f"A target must lie above chance ({floor:.3g}) and below 1, got {target:.6g} instead.")
         ends = self.envelope.log_needed(target)
-        low, median, high = (self._within(end) for end in (ends.low, ends.median, ends.high))
+        low, median, high = (self._within(end) for end in (ends.low, ends.value, ends.high))
         return Needed(target, low, median, high, self.envelope.never(target), float(self.limit))
 
     def refusal(self, n: float) -> str | None:

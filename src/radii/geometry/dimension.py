@@ -17,18 +17,16 @@ from numpy.typing import NDArray
 from radii.errors import InputError, unknown_name
 from radii.geometry.search.neighbors import nearest
 from radii.randomness import numpy_stream
+from radii.tables import Estimate
 
 Method = Literal["mle", "mle-mean", "two-nn"]
-RESAMPLES = 200
 
 
 @dataclass(frozen=True)
 class Dimension:
     """An estimate with its 95% interval (bootstrap over points) and everything it depends on."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: Estimate
     method: Method
     k: int
     points: int
@@ -36,7 +34,8 @@ class Dimension:
 
     def summary(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return dict(vars(self))
+        ends = {"estimate": self.estimate.value, "low": self.estimate.low, "high": self.estimate.high}
+        return {**vars(self), **ends}
 
 
 def intrinsic_dimension(
@@ -71,12 +70,8 @@ def dimension_from(distance: NDArray[np.float64], method: Method, references: in
     kept = distance[(distance[:, 0] > 0) & np.isfinite(distance[:, -1])]
     if len(kept) < 10:
         raise InputError(f"At least 10 points without duplicates are needed for a dimension, got {len(kept)}.")
-    logs = np.log(kept)
-    estimator = _ESTIMATORS[method]
-    rng = numpy_stream(seed, "dimension-bootstrap")
-    again = [estimator(logs[rng.integers(0, len(logs), len(logs))]) for _ in range(RESAMPLES)]
-    low, high = np.quantile(again, [0.025, 0.975])
-    return Dimension(estimator(logs), float(low), float(high), method, distance.shape[1], len(kept), references)
+    estimate = Estimate.bootstrap(_ESTIMATORS[method], np.log(kept), numpy_stream(seed, "dimension-bootstrap"))
+    return Dimension(estimate, method, distance.shape[1], len(kept), references)
 
 
 def _inverse(logs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,10 +1,59 @@
-"""The figures of an audit as people read them: grey levels as fractions, counts with commas."""
+"""The figures and charts of an audit as people read them: grey levels as fractions, counts with commas."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from radii.geometry.audit import Audit
 from radii.geometry.separation import Separation
-from radii.threat import format_radius
+from radii.tables import MISSING, ChartSpec, Estimate, Field, Rule, Table, format_radius, listing
+
+
+def audit_table(audits: Sequence[tuple[str, Audit]], title: str = "") -> Table:
+    """One row for each figure and one column for each dataset; figures that nobody has are left out."""
+    columns = [figures(audit) for _, audit in audits]
+    names = dict.fromkeys(name for column in columns for name in column)
+    lines = [(name, *(column.get(name, MISSING) for column in columns)) for name in names]
+    return listing(title, ("", *(name for name, _ in audits)), lines)
+
+
+def audit_charts(audits: Sequence[tuple[str, Audit]]) -> tuple[ChartSpec, ...]:
+    """The radii that are possible, and of deep audits how near neighbors come and where the variance lies."""
+    first = audits[0][1]
+    shapes = [(name, audit.shape) for name, audit in audits if audit.shape is not None]
+    possible = [row | {"data": name} for name, a in audits for row in (a.test or a.train).curve()]
+    nearer = [row | {"data": name} for name, shape in shapes if shape.curve for row in shape.curve.rows()]
+    variance = [row | {"data": name} for name, shape in shapes for row in shape.spectrum.rows()]
+    charts = (
+        ChartSpec(
+            "curves",
+            possible,
+            Field("epsilon", f"radius ({first.norm})"),
+            Field("share", "points", percent=True),
+            "data",
+            "The share of points for which a radius is possible",
+            "A point counts where every other class is at least twice the radius away.",
+            rules=[Rule(first.epsilon, "epsilon")],
+        ),
+        ChartSpec(
+            "points",
+            nearer,
+            Field("n", "training points", log=True),
+            Field("mean", f"mean {first.norm} distance", log=True),
+            "data",
+            "How near the nearest training point comes",
+            "A straight line falls by 1/d* per factor e.",
+        ),
+        ChartSpec(
+            "curves",
+            variance,
+            Field("components", "principal components", log=True),
+            Field("share", "variance", percent=True),
+            "data",
+            "The variance in the first principal components",
+        ),
+    )
+    return tuple(chart for chart in charts if chart.rows)
 
 
 def figures(found: Audit) -> dict[str, str]:
@@ -49,12 +98,16 @@ def _shape(found: Audit) -> dict[str, str]:
         rows["inter-class distance (l2)"] = f"{found.shape.interclass.mean:.3f}"
     for estimate in found.shape.dimensions:
         name = f"intrinsic dimension, {estimate.method}, k={estimate.k}, n={estimate.references:,}"
-        rows[name] = f"{estimate.estimate:.1f} [{estimate.low:.1f}, {estimate.high:.1f}]"
+        rows[name] = _interval(estimate.estimate)
     if found.shape.curve is not None:
         for name, value in (("power law", found.shape.curve.dimension), ("linear", found.shape.curve.dimension_linear)):
-            rows[f"d* from {found.norm} neighbors, {name}"] = f"{value.value:.1f} [{value.low:.1f}, {value.high:.1f}]"
+            rows[f"d* from {found.norm} neighbors, {name}"] = _interval(value)
     needed = found.shape.spectrum.summary()
     rows["components for 50 / 90 / 99% of variance"] = f"{needed['0.5']} / {needed['0.9']} / {needed['0.99']}"
     if found.log10_samples is not None:
         rows["points for the nearest-neighbor rule"] = f"10^{found.log10_samples:.1f}"
     return rows
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.1f} [{estimate.low:.1f}, {estimate.high:.1f}]"

@@ -17,18 +17,8 @@ from radii.geometry.search.engine import search
 from radii.geometry.search.neighbors import in_pixels
 from radii.geometry.search.points import Points, labelled
 from radii.randomness import numpy_stream
+from radii.tables import Estimate
 from radii.threat import Norm
-
-RESAMPLES = 200
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its 95% interval, by bootstrap over the queries."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -68,11 +58,9 @@ class NeighborCurve:
         ]
 
     def _bootstrap(self, statistic: Callable[[NDArray[np.float64]], float]) -> Estimate:
+        """``statistic`` of the mean distances, with its 95% interval over the queries."""
         rng = numpy_stream(0, "neighbor-curve-bootstrap")
-        count = self.distance.shape[1]
-        again = [statistic(self.distance[:, rng.integers(0, count, count)].mean(1)) for _ in range(RESAMPLES)]
-        low, high = np.quantile(again, [0.025, 0.975])
-        return Estimate(statistic(self.distance.mean(1)), float(low), float(high))
+        return Estimate.bootstrap(lambda queries: statistic(queries.mean(0)), self.distance.T, rng)
 
 
 def neighbor_curve(

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from radii.evaluation.accuracy import Accuracy
-from radii.report import charts, forecast_chart, pictures
-from radii.report.charts import Chart, Rule
+from radii.evaluation.accuracy import ROBUST_ACCURACY, Accuracy, radius_quantile
+from radii.evaluation.examples import worst_examples
+from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.observations import observations
-from radii.report.pictures import Example, Gallery, Picture
-from radii.report.rows import Field, Row
-from radii.report.table_html import Table, table
 from radii.studies.assess import Assessed, Assessment
 from radii.studies.scaling_forecast import Forecast
-from radii.threat import Ball, format_radius
+from radii.tables import ChartSpec, Field, Rule, Table, format_radius, table
+from radii.threat import Ball
 
 GROWTH = (
     "The 1-Lipschitz network on nested parts of the training data, two seeds each, all trained for the same number of "
     "steps: half of those above."
 )
+MEDIANS = "Medians are over all points; a wrongly classified point counts 0."
 NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
@@ -29,7 +28,7 @@ def page(found: Assessment) -> Report:
     """The whole page: headline, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
     best = most_proved(found)
     sections = [
-        Section("What the data allows", (separation(found),), " ".join(found.audit.result["verdict"])),
+        Section("What the data allows", (separation(found),), " ".join(found.limits.verdict)),
         Section("Two classifiers", (trainings(found), learning(found)), "Both saw the same training data."),
         Section(
             "Between proved and broken",
@@ -82,46 +81,46 @@ def verdict(found: Assessment) -> str:
             f"Within ε = {epsilon} the {model.name} classifier is proved right on {proved:.0%} of the test points "
             f"and attacks leave {unbroken:.0%} (clean: {model.scores.clean.value:.0%})."
         )
-    share = (found.audit.result["test"] or found.audit.result["train"])["share_possible"]
+    share = found.limits.share_possible
     parts.append(f"The data itself would allow {share:.0%}." if share < 1 else "The data itself would allow 100%.")
     return " ".join(parts)
 
 
 def headline(found: Assessment, best: Assessed) -> Cards:
     """The three radii of the best classifier: possible, proved, broken."""
-    points = best.scores.points
-    possible = np.median(found.distances["test"]) / 2
+    distances = found.limits.distances["test"]
+    possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
+    proved, broken = (_number(best.scores.median_radius(bound)) for bound in ("proved", "broken"))
     cards = (
-        Card(
-            "proved", _number(np.median(points.proved_radius)), "median radius that no attack can break", "proved", "≤"
-        ),
+        Card("proved", proved, "median radius that no attack can break", "proved", "≤"),
         Card("true", "?", "the radius nobody can compute", "true", "≤"),
-        Card("broken", _number(np.median(points.broken_radius)), "median radius of the best attack", "broken"),
+        Card("broken", broken, "median radius of the best attack", "broken"),
         Card("possible", _number(possible), "median of half the distance to another class", "possible"),
     )
-    return Cards(cards, f"Median radii of the {best.name} classifier")
+    return Cards(cards, f"Median radii of the {best.name} classifier: over all points, 0 for a wrongly classified one")
 
 
-def separation(found: Assessment) -> Chart:
+def separation(found: Assessment) -> ChartSpec:
     """Histogram of the possible radius of training and test points."""
     names = {"train": "training points", "test": "test points"}
-    rows = [{"radius": d / 2, "split": names[split]} for split, values in found.distances.items() for d in values]
-    result = found.audit.result
-    share = (result["test"] or result["train"])["share_possible"]
-    smallest = min(float(values.min()) for values in found.distances.values()) / 2
+    rows = [
+        {"radius": d / 2, "split": names[split]} for split, values in found.limits.distances.items() for d in values
+    ]
+    share = found.limits.share_possible
     epsilon = format_radius(found.ball.radius)
     title = (
         f"All points are far enough apart: ε = {epsilon} is possible for every test point"
         if share == 1
         else f"ε = {epsilon} is possible for {share:.1%} of the test points"
     )
-    return charts.histogram(
+    return ChartSpec(
+        "histogram",
         rows,
         Field("radius", f"possible radius: half the {NORM_NAMES[found.ball.norm]} distance to another class"),
-        "split",
+        series="split",
         title=title,
         note="Beyond half the distance to the nearest training point of another class no classifier can be right "
-        f"around both. The smallest is {_number(smallest)}.",
+        f"around both. The smallest is {_number(found.limits.least_distance / 2)}.",
         rules=[Rule(found.ball.radius, f"ε = {epsilon}")],
     )
 
@@ -130,45 +129,34 @@ def trainings(found: Assessment) -> Table:
     """What was trained and how well it fits."""
     rows = []
     for model in found.models:
-        spec, result = model.training.spec["spec"], model.training.result
-        test = Accuracy(round(result["test_accuracy"] * len(found.data.test)), len(found.data.test))
-        rows.append(
-            {
-                "classifier": model.name,
-                "network": spec["model"]["name"],
-                "method": spec["method"]["name"],
-                "parameters": result["parameters"],
-                "seconds": model.training.environment["seconds"],
-                "train": result["train_accuracy"],
-                "test": result["test_accuracy"],
-                "low": test.interval[0],
-                "high": test.interval[1],
-            }
-        )
+        fit = model.fit
+        test = Accuracy(round(fit.test_accuracy * len(found.data.test)), len(found.data.test))
+        rows.append({"classifier": model.name, **vars(fit), **test.ends()})
     columns: list[Field | str] = [
         "classifier",
         "network",
         "method",
         "parameters",
         "seconds",
-        Field("train", "train accuracy", percent=True),
-        Field("test", "test accuracy", percent=True, low="low", high="high"),
+        Field("train_accuracy", percent=True),
+        Field("test_accuracy", percent=True, low="low", high="high"),
     ]
     return table(rows, columns, "A standard and a 1-Lipschitz classifier")
 
 
-def learning(found: Assessment) -> Chart:
+def learning(found: Assessment) -> ChartSpec:
     """Accuracy over the epochs."""
     rows = [
         {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": model.name, "split": split}
         for model in found.models
-        for epoch in model.training.result["history"]
+        for epoch in model.fit.history
         for split in ("train", "test")
     ]
-    ends = [f"{model.training.result['test_accuracy']:.1%} ({model.name})" for model in found.models]
-    return charts.curves(
+    ends = [f"{model.fit.test_accuracy:.1%} ({model.name})" for model in found.models]
+    return ChartSpec(
+        "curves",
         rows,
-        "epoch",
+        Field("epoch"),
         Field("accuracy", percent=True),
         "classifier",
         dash="split",
@@ -177,40 +165,21 @@ def learning(found: Assessment) -> Chart:
     )
 
 
-def curve_rows(model: Assessed, radii: Sequence[float]) -> list[Row]:
-    """Proved and unbroken accuracy of one classifier over the radius, with 95% intervals."""
-    rows: list[Row] = []
-    for point in model.scores.curve(list(radii)):
-        for bound, share in (("proved", point.bracket.proved), ("unbroken", point.bracket.unbroken)):
-            low, high = share.interval
-            rows.append(
-                {
-                    "radius": point.radius,
-                    "accuracy": share.value,
-                    "low": low,
-                    "high": high,
-                    "classifier": model.name,
-                    "bound": bound,
-                }
-            )
-    return rows
-
-
-def bracket(found: Assessment) -> Chart:
+def bracket(found: Assessment) -> ChartSpec:
     """Robust accuracy over the radius: what is proved and what attacks left, for each classifier."""
     reach = [model.scores.points.broken_radius for model in found.models]
     finite = np.concatenate([values[np.isfinite(values)] for values in reach])
     top = max(2 * found.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
-    radii = np.linspace(0, top, 81)
-    rows = [row for model in found.models for row in curve_rows(model, radii.tolist())]
+    radii = np.linspace(0, top, 81).tolist()
     best = most_proved(found)
     rest = [model for model in found.models if model is not best]
     epsilon = format_radius(found.ball.radius)
     others = "".join(f", the {model.name} one on {model.scores.robust.proved.value:.0%}" for model in rest)
-    return charts.curves(
-        rows,
+    return ChartSpec(
+        "curves",
+        [row for model in found.models for row in model.scores.curve_rows(radii, classifier=model.name)],
         Field("radius", f"{NORM_NAMES[found.ball.norm]} radius"),
-        Field("accuracy", "robust accuracy", percent=True, low="low", high="high"),
+        ROBUST_ACCURACY,
         "classifier",
         dash="bound",
         title=f"At ε = {epsilon} the {best.name} classifier is proved right on "
@@ -222,33 +191,9 @@ def bracket(found: Assessment) -> Chart:
 
 def outcome(found: Assessment) -> Table:
     """The bracket at the threat's radius, in numbers."""
-    rows = []
-    for model in found.models:
-        row: dict[str, object] = {"classifier": model.name, "certificate": model.scores.certificate_method or "none"}
-        shares = {
-            "clean": model.scores.clean,
-            "proved": model.scores.robust.proved,
-            "unbroken": model.scores.robust.unbroken,
-            "kept": model.scores.stable.unbroken,
-        }
-        for name, share in shares.items():
-            row |= {name: share.value, f"{name}_low": share.interval[0], f"{name}_high": share.interval[1]}
-        row["passes"] = sum(model.scores.passes.values())
-        rows.append(row)
-    titles = {
-        "clean": "clean accuracy",
-        "proved": "proved robust",
-        "unbroken": "unbroken",
-        "kept": "prediction kept",
-    }
-    columns: list[Field | str] = [
-        "classifier",
-        *(Field(n, title, percent=True, low=f"{n}_low", high=f"{n}_high") for n, title in titles.items()),
-        "certificate",
-        Field("passes", "images through the network"),
-    ]
     title = f"Robust accuracy under {threat_words(found.ball)}, with 95% intervals"
-    return table(rows, columns, title, f"Attacks: the {found.models[0].scores.suite} suite, then minimum-norm.")
+    suite = found.models[0].scores.suite
+    return replace(found.table(), title=title, note=f"Attacks: the {suite} suite, then minimum-norm. {MEDIANS}")
 
 
 def doubts(found: Assessment) -> list[Prose]:
@@ -260,74 +205,54 @@ def doubts(found: Assessment) -> list[Prose]:
     return [Prose(text) for text in said]
 
 
-def broken_radii(found: Assessment) -> Chart:
+def broken_radii(found: Assessment) -> ChartSpec:
     """How far the nearest error is, per classifier."""
     rows, medians = [], []
     for model in found.models:
         points = model.scores.points
         radii = points.broken_radius[points.correct & np.isfinite(points.broken_radius)]
         rows += [{"radius": radius, "classifier": model.name} for radius in radii]
-        medians.append(f"{_number(np.median(radii))} ({model.name})" if len(radii) else f"never found ({model.name})")
-    return charts.histogram(
+        median = model.scores.median_radius("broken")
+        medians.append(f"{_number(median) if np.isfinite(median) else 'never found'} ({model.name})")
+    return ChartSpec(
+        "histogram",
         rows,
         Field("radius", f"{NORM_NAMES[found.ball.norm]} distance to the nearest error found"),
-        "classifier",
+        series="classifier",
         title=f"Half of the points break within {' and '.join(medians)}",
-        note="Correctly classified points. The true distance is at most this.",
+        note=f"Correctly classified points; the true distance is at most this. {MEDIANS}",
         rules=[Rule(found.ball.radius, f"ε = {format_radius(found.ball.radius)}")],
     )
 
 
 def by_class(found: Assessment, best: Assessed) -> Table:
     """The best classifier class by class."""
-    rows = []
-    for entry in best.scores.per_class(found.data.classes):
-        label = found.data.classes.index(entry["class"])
-        own = best.scores.points.label == label
-        rows.append(
-            {
-                "class": entry["class"],
-                "points": entry["points"],
-                "clean": entry["clean"]["value"],
-                "proved": entry["robust"]["proved"]["value"],
-                "unbroken": entry["robust"]["unbroken"]["value"],
-                "radius": float(np.median(best.scores.points.proved_radius[own])),
-            }
-        )
-    columns: list[Field | str] = [
-        "class",
-        "points",
-        *(Field(name, percent=True) for name in ("clean", "proved", "unbroken")),
-        Field("radius", "median proved radius"),
-    ]
-    return table(rows, columns, f"The {best.name} classifier under {threat_words(found.ball)}")
+    title = f"The {best.name} classifier under {threat_words(found.ball)}"
+    return replace(best.scores.class_table(found.data.classes, title), note=MEDIANS)
 
 
 def gallery(found: Assessment, model: Assessed, count: int = 4) -> Gallery:
     """The correctly classified points with the nearest errors: clean, perturbation, adversarial."""
-    points = model.scores.points
-    order = [i for i in np.argsort(points.broken_radius) if points.correct[i] and points.changed[i]][:count]
+    rows, names = model.rows, found.data.classes
     examples = []
-    for i in order:
-        clean = found.data.test.tensors([int(model.rows[i])])[0][0].numpy()
-        adversarial = model.scores.x_adv[i].numpy()
-        names = found.data.classes
+    for worst in worst_examples(model.scores, found.data.test.tensors(rows)[0], count):
         strip = (
-            Picture(pictures.data_uri(clean), f"read as {names[points.prediction[i]]}"),
-            Picture(pictures.perturbation(clean, adversarial), "perturbation, stretched"),
-            Picture(pictures.data_uri(adversarial), f"read as {names[points.adversarial_prediction[i]]}"),
+            Picture(data_uri(worst.clean), f"read as {names[worst.prediction]}"),
+            Picture(perturbation(worst.clean, worst.adversarial), "perturbation, stretched"),
+            Picture(data_uri(worst.adversarial), f"read as {names[worst.adversarial_prediction]}"),
         )
-        note = f"proved {_number(points.proved_radius[i])} ≤ true ≤ broken {_number(points.broken_radius[i])}"
-        examples.append(Example(f"Test point {int(model.rows[i])}", strip, note))
+        proved = model.scores.points.proved_radius[worst.point]
+        note = f"proved {_number(proved)} ≤ true ≤ broken {_number(worst.radius)}"
+        examples.append(Example(f"Test point {int(rows[worst.point])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
     return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(found.ball)}.")
 
 
-def growth(told: Forecast | str) -> tuple[Chart | Prose, ...]:
+def growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
     """Proved accuracy over the number of training points, and how much data five more points need."""
-    if isinstance(told, str):
-        return (Prose(f"No forecast: {told}"),)
-    return forecast_chart.chart(told), Prose(f"Five more points of proved accuracy: {told.verdict}")
+    if isinstance(forecast, str):
+        return (Prose(f"No forecast: {forecast}"),)
+    return forecast.chart(), Prose(f"Five more points of proved accuracy: {forecast.verdict}")
 
 
 def on_claims(found: Assessment) -> Table:

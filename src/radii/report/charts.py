@@ -1,239 +1,195 @@
-"""Charts from tidy rows: one call, one finding.
+"""A chart is drawn: a :class:`~radii.tables.ChartSpec` becomes vega-lite, and that a page or a still picture.
 
-Each function takes rows, the fields to draw and a title that states the
-finding, and returns a :class:`Chart`: an altair drawing together with its
-numbers as a table. How it looks is the business of ``theme``, where it is
-written that of ``drawing`` and ``html``.
+How it looks is the business of ``theme``. ``vl_convert`` brings the vega
+scripts and renders without a browser; nothing is fetched from anywhere.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
+import vl_convert
 
+from radii.atomic import check_chart, write_whole
 from radii.errors import InputError
-from radii.report import encodings as draw
-from radii.report.encodings import Rule
-from radii.report.rows import Field, Row, distinct, field, picked
-from radii.report.table_html import Table, pivot, quantiles, table
+from radii.report import axes
+from radii.report.theme import theme
+from radii.tables import ChartSpec, Field, distinct
 
-__all__ = ["Chart", "Field", "Rule", "bars", "curves", "heatmap", "histogram", "pictures", "points"]
-
-HEIGHT = 280
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+WIDTH, HEIGHT = 680, 280
 CROWD = 200  # more points than this are drawn small and pale
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A drawing, the finding it shows, how to read it, and its numbers."""
+def draw(spec: ChartSpec) -> alt.LayerChart:
+    """The altair drawing of ``spec``.
 
-    title: str
-    note: str
-    drawing: alt.LayerChart
-    table: Table
-
-
-def curves(
-    rows: Sequence[Row],
-    x: Field | str,
-    y: Field | str,
-    series: Field | str | None = None,
-    *,
-    title: str,
-    note: str = "",
-    dash: Field | str | None = None,
-    step: bool = False,
-    rules: Sequence[Rule] = (),
-) -> Chart:
-    """Lines over x, one color per series and one dash pattern per ``dash``, with bands where y has an interval.
-
-    x holds numbers, or names that stand in the order of the rows.
-
-    ``step`` draws stairs that stay at or below a falling curve between its
-    points: what is proved at one radius is proved at every smaller one.
+    Raises:
+        InputError: no rows, a field that no row has, too many series, or two rows on one bar.
     """
-    x, y, series, dash = field(x), field(y), _maybe(series), _maybe(dash)
-    fields = {"x": x, "y": y, "series": series, "dash": dash}
-    values = picked(rows, fields, "curves")
-    base = draw.base(values)
+    layers = {"curves": _curves, "points": _points, "bars": _bars, "histogram": _histogram}[spec.kind](spec)
+    return alt.LayerChart(layer=[*layers, *axes.rule_layers(spec.rules, "x"), *axes.rule_layers(spec.levels, "y")])
+
+
+def save(spec: ChartSpec, path: Path | str, dark: bool = False) -> Path:
+    """Write a chart as its suffix says: ``.png``, ``.svg``, ``.pdf`` or ``.html`` (offline, interactive)."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    check_chart(path)
+    if suffix == ".html":
+        from radii.report.html import Report, Section, write  # html draws with this module
+
+        return write(Report(title=spec.title, sections=(Section("", (spec,)),)), path)
+    picture = still(spec, dark)
+    if suffix == ".png":
+        content = vl_convert.vegalite_to_png(picture, vl_version=VEGA_LITE, scale=2)
+    elif suffix == ".pdf":
+        content = vl_convert.vegalite_to_pdf(picture, vl_version=VEGA_LITE)
+    else:
+        content = vl_convert.vegalite_to_svg(picture, vl_version=VEGA_LITE).encode()
+    write_whole(path, content)
+    return path
+
+
+def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int = WIDTH) -> dict[str, Any]:
+    """The vega-lite of a picture that stands alone: fixed size, title and background inside."""
+    look = theme(dark)
+    drawing = _vega_lite(spec)
+    drawing["layer"] = [layer for layer in drawing["layer"] if layer.get("name") != axes.HOVER]
+    drawing["width"] = width
+    drawing["config"] = {**look.config(), "background": look.page}
+    drawing["padding"] = 16
+    if titled:
+        drawing["title"] = {"text": textwrap.wrap(spec.title, 80), "subtitle": textwrap.wrap(spec.note, 100)}
+    return drawing
+
+
+def live(spec: ChartSpec) -> dict[str, Any]:
+    """The vega-lite for a page: as wide as its box; the page brings theme and title."""
+    return {**_vega_lite(spec), "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+
+
+def svg(spec: ChartSpec) -> str:
+    """The picture of a page that runs no scripts, and of a printed one: light, without its title."""
+    return vl_convert.vegalite_to_svg(still(spec, titled=False), vl_version=VEGA_LITE)
+
+
+@cache
+def vega_scripts() -> str:
+    """Vega, vega-lite and vega-embed as one script, from the wheel of vl-convert."""
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+
+
+def _vega_lite(spec: ChartSpec) -> dict[str, Any]:
+    drawing = draw(spec).to_dict()
+    drawing.pop("config", None)
+    return {**drawing, "height": HEIGHT}
+
+
+def _fields(spec: ChartSpec) -> dict[str, Field]:
+    """The fields of a chart under its short names."""
+    splits = {short: Field(name) for short, name in (("series", spec.series), ("dash", spec.dash)) if name}
+    return {"x": spec.x, "y": spec.y, **splits}
+
+
+def _curves(spec: ChartSpec) -> list[alt.Chart]:
+    """Bands, lines, and invisible spots that carry the tooltips."""
+    fields = _fields(spec)
+    values = axes.short_rows(spec.rows, fields, "curves")
+    base = axes.base(values)
     named = isinstance(values[0]["x"], str)  # variants, layers: in the order of the rows
-    across = {"x": draw.categories(x, "x", values) if named else draw.axis(x, "x", values)}
-    color = draw.colors(values, series, "stroke")
-    height = draw.axis(y, "y", values)
-    shape: Literal["step-before", "linear"] = "step-before" if step else "linear"
-    layers = [base.mark_line(interpolate=shape).encode(y=height, **across, **color, **draw.dashes(values, dash))]
-    if y.low:
-        apart = {"detail": "dash:N"} if dash else {}
+    across = {"x": axes.categories(spec.x, values) if named else axes.axis(spec.x, "x", values)}
+    color = axes.colors(values, "stroke")
+    height = axes.axis(spec.y, "y", values)
+    shape: Literal["step-before", "linear"] = "step-before" if spec.step else "linear"
+    layers = [base.mark_line(interpolate=shape).encode(y=height, **across, **color, **axes.dashes(values))]
+    if spec.y.low:
+        apart = {"detail": "dash:N"} if spec.dash else {}
         band = base.mark_area(interpolate=shape, opacity=0.16)
-        layers.insert(0, band.encode(**draw.ends(y), **across, **color, **apart))
-    spots = base.mark_point(size=120, opacity=0, filled=True).properties(name=draw.HOVER)
-    layers.append(spots.encode(y=height, tooltip=draw.tips(values, fields), **across, **color))
-    splits = [which for which in (series, dash) if which]
-    numbers = pivot(rows, x, splits, y, [rule.at for rule in rules])
-    return Chart(title, note, _layered(layers, rules, "x"), numbers)
+        layers.insert(0, band.encode(**axes.ends(spec.y), **across, **color, **apart))
+    spots = base.mark_point(size=120, opacity=0, filled=True).properties(name=axes.HOVER)
+    return [*layers, spots.encode(y=height, tooltip=axes.tips(values, fields), **across, **color)]
 
 
-def histogram(
-    rows: Sequence[Row],
-    value: Field | str,
-    series: Field | str | None = None,
-    *,
-    title: str,
-    note: str = "",
-    bins: int = 40,
-    rules: Sequence[Rule] = (),
-) -> Chart:
-    """How the values of each series are spread: the share of points per bin; the table has the quantiles."""
-    value, series = field(value), _maybe(series)
-    groups = _groups(picked(rows, {"x": value, "series": series}, "histogram"), value)
-    edges = np.histogram_bin_edges(np.concatenate(list(groups.values())), bins)
-    binned = [
-        {"x": float(f"{start:.6g}"), "end": float(f"{end:.6g}"), "y": round(count / len(numbers), 6), "series": name}
+def _points(spec: ChartSpec) -> list[alt.Chart]:
+    """Points with whiskers over the lines of the fit, over the shade where nothing is said."""
+    fields, plain_y = _fields(spec), Field(spec.y.name)
+    ends = {spec.y.low, spec.y.high} - {""}
+    whiskers, band = (any(ends <= row.keys() for row in rows) if ends else False for rows in (spec.rows, spec.fit))
+    values = axes.short_rows(spec.rows, fields if whiskers else {**fields, "y": plain_y}, "points")
+    line = axes.short_rows(spec.fit, fields if band else {**fields, "y": plain_y}, "points' fit") if spec.fit else []
+    both = [*values, *line]  # a bound may be a line of its own, without points
+    edge = [{"x": spec.shade.end}] if spec.shade else []
+    over = {"x": axes.axis(spec.x, "x", [*both, *edge]), **axes.colors(both, "circle")}
+    height = axes.axis(spec.y, "y", both)
+    layers = axes.span_layers(spec.shade, {"x": over["x"]}) if spec.shade else []
+    if band:
+        layers.append(axes.base(line).mark_area(opacity=0.16).encode(**axes.ends(spec.y), **over))
+        spots = axes.base(line).mark_point(size=120, opacity=0, filled=True).properties(name=axes.HOVER)
+        layers.append(spots.encode(y=height, tooltip=axes.tips(line, fields), **over))
+    if line:
+        layers.append(axes.base(line).mark_line(strokeWidth=1.75).encode(y=height, **over))
+    base, crowded = axes.base(values), len(values) > CROWD
+    if whiskers:
+        layers.append(base.mark_rule(strokeWidth=1.5).encode(**axes.ends(spec.y), **over))
+    dots = base.mark_point(filled=True, size=14 if crowded else 46, opacity=0.5 if crowded else 1)
+    return [*layers, dots.encode(y=height, tooltip=axes.tips(values, fields), **over)]
+
+
+def _bars(spec: ChartSpec) -> list[alt.Chart]:
+    """Grouped bars with whiskers."""
+    fields = _fields(spec)
+    values = axes.short_rows(spec.rows, fields, "bars")
+    _check_once(values)
+    base = axes.base(values)
+    place = {"x": axes.categories(spec.x, values)}
+    if spec.series:
+        place["xOffset"] = alt.XOffset("series:N", sort=distinct(row["series"] for row in values))
+    boxes = base.mark_bar().encode(y=axes.axis(spec.y, "y", values), tooltip=axes.tips(values, fields), **place)
+    layers = [boxes.encode(**axes.colors(values))]
+    if spec.y.low:
+        layers.append(base.mark_rule(strokeWidth=1.5).encode(**axes.ends(spec.y), **place))
+    return layers
+
+
+def _histogram(spec: ChartSpec) -> list[alt.Chart]:
+    """The share of points per bin; the shares of each series sum to one."""
+    fields = _fields(spec)
+    del fields["y"]
+    axes.short_rows(spec.rows, fields, "histogram")  # refuses names that no row has
+    groups = spec.groups
+    if not groups:
+        raise InputError(f"histogram needs finite values of {spec.x.name!r}, got none.")
+    edges = np.histogram_bin_edges(np.concatenate(list(groups.values())), spec.bins)
+    values = [
+        {"x": float(f"{start:.6g}"), "end": float(f"{end:.6g}"), "y": round(count / len(numbers), 6), **own}
         for name, numbers in groups.items()
+        for own in [{"series": name} if spec.series else {}]
         for start, end, count in zip(edges[:-1], edges[1:], np.histogram(numbers, edges)[0], strict=True)
     ]
-    share = Field("y", "share of points", percent=True)
-    height = draw.axis(share, "y", binned, room=0.2 if rules else 0.0).stack(None)
-    tips = [draw.tip("x", value, binned, " from"), draw.tip("end", value, binned, " to"), draw.tip("y", share, binned)]
-    boxes = draw.base(binned).mark_bar(opacity=0.45 if len(groups) > 1 else 0.8, binSpacing=0.5)
-    drawn = boxes.encode(
-        x=draw.axis(value, "x", binned, binned=True),
-        x2="end:Q",
-        y=height,
-        tooltip=tips,
-        **draw.colors(binned, series),
-    )
-    return Chart(title, note, _layered([drawn], rules, "x"), quantiles(groups, value))
+    height = axes.axis(spec.y, "y", values, room=0.2 if spec.rules else 0.0).stack(None)
+    tips = [axes.tip("x", spec.x, values, " from"), axes.tip("end", spec.x, values, " to")]
+    boxes = axes.base(values).mark_bar(opacity=0.45 if len(groups) > 1 else 0.8, binSpacing=0.5)
+    return [
+        boxes.encode(
+            x=axes.axis(spec.x, "x", values, binned=True),
+            x2="end:Q",
+            y=height,
+            tooltip=[*tips, axes.tip("y", spec.y, values)],
+            **axes.colors(values),
+        )
+    ]
 
 
-def bars(
-    rows: Sequence[Row],
-    x: Field | str,
-    y: Field | str,
-    series: Field | str | None = None,
-    *,
-    title: str,
-    note: str = "",
-    rules: Sequence[Rule] = (),
-) -> Chart:
-    """Grouped bars, with whiskers where y has an interval; ``rules`` are levels of y."""
-    x, y, series = field(x), field(y), _maybe(series)
-    fields = {"x": x, "y": y, "series": series}
-    values = picked(rows, fields, "bars")
-    _once(values, ("x", "series"), "bars")
-    base = draw.base(values)
-    place = {"x": draw.categories(x, "x", values)}
-    if series:
-        place["xOffset"] = alt.XOffset("series:N", sort=distinct(row["series"] for row in values))
-    boxes = base.mark_bar().encode(y=draw.axis(y, "y", values), tooltip=draw.tips(values, fields), **place)
-    layers = [boxes.encode(**draw.colors(values, series))]
-    if y.low:
-        layers.append(base.mark_rule(strokeWidth=1.5).encode(**draw.ends(y), **place))
-    return Chart(title, note, _layered(layers, rules, "y"), pivot(rows, x, [series] if series else [], y))
-
-
-def points(
-    rows: Sequence[Row],
-    x: Field | str,
-    y: Field | str,
-    series: Field | str | None = None,
-    *,
-    title: str,
-    note: str = "",
-    fit: Sequence[Row] = (),
-    rules: Sequence[Rule] = (),
-) -> Chart:
-    """Points, with whiskers where y has an interval; ``fit`` are rows of the same fields, drawn as lines."""
-    x, y, series = field(x), field(y), _maybe(series)
-    fields = {"x": x, "y": y, "series": series}
-    values = picked(rows, fields, "points")
-    base = draw.base(values)
-    line = picked(fit, {**fields, "y": Field(y.name)}, "points' fit") if fit else []
-    both = [*values, *line]  # a bound may be a line of its own, without points
-    over = {"x": draw.axis(x, "x", both), **draw.colors(both, series, "circle")}
-    height = draw.axis(y, "y", both)
-    layers = []
-    if line:
-        layers.append(draw.base(line).mark_line(strokeWidth=1.75).encode(y=height, **over))
-    if y.low:
-        layers.append(base.mark_rule(strokeWidth=1.5).encode(**draw.ends(y), **over))
-    crowded = len(values) > CROWD
-    dots = base.mark_point(filled=True, size=14 if crowded else 46, opacity=0.5 if crowded else 1)
-    layers.append(dots.encode(y=height, tooltip=draw.tips(values, fields), **over))
-    columns = [which for which in (series, x, y) if which]
-    return Chart(title, note, _layered(layers, rules, "x"), table(rows[:CROWD], columns))
-
-
-def heatmap(
-    rows: Sequence[Row], x: Field | str, y: Field | str, value: Field | str, *, title: str, note: str = ""
-) -> Chart:
-    """One colored cell per pair (x, y); the value is written in the cell where cells are few."""
-    x, y, value = field(x), field(y), field(value)
-    values = picked(rows, {"x": x, "y": y, "value": value}, "heatmap")
-    _once(values, ("x", "y"), "heatmap")
-    base = draw.base(values)
-    place = {"x": draw.categories(x, "x", values), "y": draw.categories(y, "y", values)}
-    style = ".0%" if value.percent else ".3~g"
-    legend = alt.Legend(title=None, format=style, gradientLength=160)
-    color = alt.Color("value:Q", scale=alt.Scale(range="ramp"), legend=legend)
-    told = draw.tips(values, {"x": x, "y": y, "value": value})
-    layers = [base.mark_rect(cornerRadius=2).encode(color=color, tooltip=told, **place)]
-    width, lines = (len(distinct(row[side] for row in values)) for side in "xy")
-    numbers = [row["value"] for row in values if row["value"] is not None]
-    if width <= 12 and lines <= 20 and numbers:
-        middle = (min(numbers) + max(numbers)) / 2
-        for look, side in (("cell-strong", ">"), ("cell-pale", "<=")):  # text that stands out on its cell
-            words = base.transform_filter(f"datum.value {side} {middle}").mark_text(style=look, fontSize=11)
-            layers.append(words.encode(text=alt.Text("value:Q", format=style), **place))
-    drawing = _layered(layers).properties(height=max(120, min(30 * lines, 520)))
-    return Chart(title, note, drawing, pivot(rows, y, [x], value))
-
-
-def pictures(rows: Sequence[Row], image: str, x: Field | str, y: Field | str, *, title: str, note: str = "") -> Chart:
-    """A gallery of pictures (data URIs of ``report.pictures.data_uri``) in columns x and lines y."""
-    x, y = field(x), field(y)
-    values = picked(rows, {"x": x, "y": y, "image": Field(image)}, "pictures")
-    _once(values, ("x", "y"), "pictures")
-    across, down = (distinct(row[side] for row in values) for side in "xy")
-    above = alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False)
-    stamps = draw.base(values).mark_image(width=66, height=66, smooth=False)
-    drawn = stamps.encode(
-        url="image:N",
-        x=alt.X("x:N", sort=across, axis=above, title=x.heading),
-        y=alt.Y("y:N", sort=down, title=None),
-        tooltip=[draw.tip("x", x, values), draw.tip("y", y, values)],
-    )
-    drawing = _layered([drawn]).properties(width=72 * len(across), height=72 * len(down))
-    return Chart(title, note, drawing, Table((), ()))
-
-
-def _maybe(which: Field | str | None) -> Field | None:
-    return None if which is None else field(which)
-
-
-def _layered(layers: list[alt.Chart], rules: Sequence[Rule] = (), side: draw.Side = "x") -> alt.LayerChart:
-    return alt.LayerChart(layer=[*layers, *draw.rule_layers(rules, side)])
-
-
-def _groups(values: draw.Values, value: Field) -> dict[str, np.ndarray]:
-    """The finite values of each series, under its name; of all points under no name."""
-    groups: dict[str, list[float]] = {}
-    for row in values:
-        if row["x"] is not None:
-            groups.setdefault(str(row.get("series", "")), []).append(row["x"])
-    if not groups:
-        raise InputError(f"histogram needs finite values of {value.name!r}, got none.")
-    return {name: np.array(numbers, dtype=float) for name, numbers in groups.items()}
-
-
-def _once(values: draw.Values, keys: tuple[str, ...], chart: str) -> None:
-    """Rows that fall on one mark would be drawn over each other and read as one."""
-    place, times = Counter(tuple(row.get(key) for key in keys) for row in values).most_common(1)[0]
+def _check_once(values: axes.Values) -> None:
+    """Rows that fall on one bar would be drawn over each other and read as one."""
+    place, times = Counter((row["x"], row.get("series")) for row in values).most_common(1)[0]
     if times > 1:
         where = ", ".join(str(part) for part in place if part is not None)
-        raise InputError(f"{chart} needs one row for each mark, got {times} for {where!r}; aggregate them first.")
+        raise InputError(f"bars needs one row for each mark, got {times} for {where!r}; aggregate them first.")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from radii.papers.claims.judgment import STATUSES, Status, Verdict, counts, number, stated, summary
-from radii.report.html import Card, Cards, Report, Section
-from radii.report.ledger import Entry, Ledger, Mark
-from radii.report.table_html import Table
+from radii.papers.claims.judgment import STATUSES, Status, Verdict, counts, figure_table, summary
+from radii.report.html import Card, Cards, Entry, Ledger, Report, Section
 
-MARKS: dict[Status, Mark] = {
+MARKS: dict[Status, Literal["holds", "fails", "open"]] = {
     "fails": "fails",
     "holds": "holds",
     "as printed": "open",
@@ -54,15 +53,11 @@ def entry(verdict: Verdict) -> Entry:
         more = f" and {len(verdict.runs) - 1} more" if verdict.runs[1:] else ""
         notes.append(f"Read from {verdict.runs[0]}{more}.")
     seen = f"measured {verdict.shown}, " if verdict.measured else ""
-    rows = tuple(
-        (figure.name, number(verdict.measured.get(figure.name)), stated(figure))
-        for figure in (*claim.figures, *claim.guards)
-    )
     return Entry(
         MARKS[verdict.status],
         verdict.outcome,
         claim.statement,
         f"{claim.source} · {seen}published {verdict.expected} · {verdict.evidence} · {claim.id}",
         tuple(notes),
-        Table(("figure", "measured", "published"), rows),
+        figure_table(verdict, (*claim.figures, *claim.guards)),
     )

@@ -24,12 +24,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from radii.atomic import write_whole
-from radii.report import drawing
-from radii.report.charts import Chart
-from radii.report.ledger import Ledger
-from radii.report.pictures import Gallery
-from radii.report.table_html import Table
+from radii.report import charts
+from radii.report.galleries import Gallery
 from radii.report.theme import DARK, LIGHT
+from radii.tables import ChartSpec, Table
 
 Tone = Literal["plain", "possible", "proved", "true", "broken"]
 
@@ -68,7 +66,26 @@ class Commands:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-Block = Chart | Table | Gallery | Cards | Prose | Commands | Ledger
+@dataclass(frozen=True)
+class Entry:
+    """One statement. ``mark`` colors the verdict, ``figures`` stand below it, ``notes`` in small print."""
+
+    mark: Literal["holds", "fails", "open"]
+    verdict: str
+    statement: str
+    source: str
+    notes: tuple[str, ...] = ()
+    figures: Table | None = None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Statements with their verdicts under one another, to be filtered by a word."""
+
+    entries: tuple[Entry, ...]
+
+
+Block = ChartSpec | Table | Gallery | Cards | Prose | Commands | Ledger
 
 
 @dataclass(frozen=True)
@@ -101,8 +118,8 @@ def write(report: Report, path: Path | str) -> Path:
 def render(report: Report) -> str:
     """The page as text."""
     sheet, page, vega = _asset("report.css"), _asset("report.js"), ""
-    if any(isinstance(block, Chart) for section in report.sections for block in section.blocks):
-        vega = drawing.vega_scripts()
+    if any(isinstance(block, ChartSpec) for section in report.sections for block in section.blocks):
+        vega = charts.vega_scripts()
     return (
         _environment()
         .get_template("report.html")
@@ -114,8 +131,8 @@ def render(report: Report) -> str:
             themes=_json({"light": LIGHT.config(), "dark": DARK.config()}),
             anchors=_anchors(report.sections),
             kind=lambda block: type(block).__name__.lower(),
-            live=lambda chart: _json(drawing.live(chart)),
-            still=lambda chart: _svg_uri(drawing.svg(chart)),
+            live=lambda chart: _json(charts.live(chart)),
+            still=lambda chart: _svg_uri(charts.svg(chart)),
         )
     )
 

@@ -11,7 +11,7 @@ from radii.threat import format_radius
 
 @dataclass(frozen=True)
 class Observation:
-    """A statement, its source, whether it is so here, and the figures that say it."""
+    """A statement, its source, whether it holds on this data, and the figures that say it."""
 
     statement: str
     source: str
@@ -38,8 +38,7 @@ def observations(found: Assessment) -> tuple[Observation, ...]:
 
 def separated(found: Assessment) -> Observation:
     """Classes farther apart than 2 epsilon."""
-    least = min(float(values.min()) for values in found.distances.values())
-    epsilon = found.ball.radius
+    least, epsilon = found.limits.least_distance, found.ball.radius
     return Observation(
         "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
         "Yang et al. 2020, separation",
@@ -50,7 +49,7 @@ def separated(found: Assessment) -> Observation:
 
 def without_contradictions(found: Assessment) -> Observation:
     """No input with two labels."""
-    count = int(found.audit.result["contradictory_count"])
+    count = found.limits.contradictory
     return Observation(
         "No training input occurs with two labels.",
         "Yang et al. 2020, separation",
@@ -61,12 +60,12 @@ def without_contradictions(found: Assessment) -> Observation:
 
 def nearest_neighbor_falls_short(found: Assessment) -> Observation:
     """Separation of a sample is not robustness of the rule built from it."""
-    rule, test = found.audit.result["nearest_neighbor_rule"], found.audit.result["test"]
+    rule, possible = found.limits.rule_astuteness, found.limits.share_possible
     return Observation(
         "What the separation would allow, the nearest-neighbor rule on the training points does not reach.",
         "Yang et al. 2020, separation theorem",
-        rule["astuteness"] < test["share_possible"],
-        f"allowed on {test['share_possible']:.1%} of the test points, proved for that rule on {rule['astuteness']:.1%}",
+        rule < possible,
+        f"allowed on {possible:.1%} of the test points, proved for that rule on {rule:.1%}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,68 @@ from radii.runs.steps import Audit, Evaluate, Train
 from radii.runs.store import Run, Store
 from radii.studies.scaling_forecast import Forecast
 from radii.studies.subset_curve import subset_curve
+from radii.tables import Field, Row, Table, table
 from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.preprocessing import Preprocessing
 
 STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
 SHOWN = 30_000  # inputs that each classifier sees, on small data: seconds, and enough for the digits
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a training step says of its classifier."""
+
+    network: str
+    method: str
+    parameters: int
+    seconds: float
+    train_accuracy: float
+    test_accuracy: float
+    history: tuple[Row, ...]  # one row for each epoch: number, train_accuracy, test_accuracy
+
+    @classmethod
+    def of(cls, run: Run) -> Fit:
+        """Read from the run of a training step."""
+        spec, result = run.spec["spec"], run.result
+        return cls(
+            spec["model"]["name"],
+            spec["method"]["name"],
+            result["parameters"],
+            run.environment["seconds"],
+            result["train_accuracy"],
+            result["test_accuracy"],
+            tuple(result["history"]),
+        )
+
+
+@dataclass(frozen=True)
+class DataLimits:
+    """What an audit step says of the data: how far classification can be robust at the threat's radius."""
+
+    verdict: tuple[str, ...]
+    share_possible: float  # of the test points
+    contradictory: int  # inputs with two labels
+    rule_astuteness: float  # share of test points on which the nearest-neighbor rule is proved right
+    distances: dict[str, NDArray[np.float64]]  # per split, to the nearest training point of another class
+
+    @classmethod
+    def of(cls, run: Run) -> DataLimits:
+        """Read from the run of an audit step."""
+        result = run.result
+        return cls(
+            tuple(result["verdict"]),
+            result["test"]["share_possible"],
+            result["contradictory_count"],
+            result["nearest_neighbor_rule"]["astuteness"],
+            load_file(run.folder / "distances.safetensors"),
+        )
+
+    @property
+    def least_distance(self) -> float:
+        """Between points of different classes."""
+        return min(float(values.min()) for values in self.distances.values())
 
 
 @dataclass(frozen=True)
@@ -37,6 +94,11 @@ class Assessed:
     evaluation: Run
     scores: Scores
     rows: NDArray[np.int64]  # of the test split
+
+    @property
+    def fit(self) -> Fit:
+        """How it was trained and how well it fits."""
+        return Fit.of(self.training)
 
 
 @dataclass(frozen=True)
@@ -51,10 +113,40 @@ class Assessment:
     seed: int
     forecast: Forecast | str | None = None  # of the 1-Lipschitz classifier; words say why there is none
 
-    @property
-    def distances(self) -> dict[str, NDArray[np.float64]]:
-        """Per split, each point's distance to the nearest training point of another class."""
-        return load_file(self.audit.folder / "distances.safetensors")
+    @cached_property
+    def limits(self) -> DataLimits:
+        """What the data allows."""
+        return DataLimits.of(self.audit)
+
+    def table(self) -> Table:
+        """The figures of each classifier at the threat's radius, with exact 95% intervals.
+
+        Median radii are over all points; a wrongly classified point counts 0.
+        """
+        rows = []
+        for model in self.models:
+            scores = model.scores
+            shares = {
+                "clean": scores.clean,
+                "proved": scores.robust.proved,
+                "unbroken": scores.robust.unbroken,
+                "kept": scores.stable.unbroken,
+            }
+            row: dict[str, Any] = {"classifier": model.name}
+            for name, share in shares.items():
+                row |= {name: share.value, **share.ends(name)}
+            row |= {f"{bound}_radius": scores.median_radius(bound) for bound in ("proved", "broken")}
+            rows.append(
+                row | {"certificate": scores.certificate_method or "none", "passes": sum(scores.passes.values())}
+            )
+        titles = {"clean": "clean", "proved": "proved", "unbroken": "unbroken", "kept": "prediction kept"}
+        fields = [Field(n, title, percent=True, low=f"{n}_low", high=f"{n}_high") for n, title in titles.items()]
+        radii = [Field(f"{bound}_radius", f"median {bound} radius") for bound in ("proved", "broken")]
+        return table(
+            rows,
+            ["classifier", *fields, *radii, "certificate", Field("passes", "images through the network")],
+            f"{self.source}, threat {self.ball}",
+        )
 
     def summary(self) -> dict[str, Any]:
         """All figures as JSON data."""
@@ -68,7 +160,7 @@ class Assessment:
                     "training_run": model.training.id,
                     "evaluation_run": model.evaluation.id,
                     "training": {key: value for key, value in model.training.result.items() if key != "history"},
-                    "evaluation": model.evaluation.result,
+                    "evaluation": model.evaluation.result | model.scores.summary(),  # an old run has old medians
                 }
                 for model in self.models
             },

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from pydantic import Field
+import pydantic
 
 from radii.certificates.bounds.lower_margins import Method
 from radii.runs.inputs import DataSpec
@@ -20,7 +20,8 @@ from radii.runs.planning import train_step
 from radii.runs.step import Step
 from radii.runs.steps import Certify, Evaluate, Prove, Train
 from radii.spec import Spec
-from radii.studies.study import Cell, Column, Drawing, Findings, Measured, Row, mean
+from radii.studies.study import Cell, Findings, Measured, mean
+from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
 from radii.training.preprocessing import Preprocessing
 from radii.training.recipes import laid_over
@@ -40,15 +41,15 @@ class EvaluateMeasure(Spec):
 
     threat: str
     suite: str = "standard"
-    points: int = Field(1000, ge=1)
+    points: int = pydantic.Field(1000, ge=1)
     minimum_norm: bool = False
 
 
 class CertifyMeasure(Spec):
     """``[measure.certify]``: clean and certified accuracy of 1-Lipschitz networks at L2 radii."""
 
-    radii: tuple[float, ...] = Field(min_length=1)
-    points: int = Field(2000, ge=1)
+    radii: tuple[float, ...] = pydantic.Field(min_length=1)
+    points: int = pydantic.Field(2000, ge=1)
 
 
 class ProveMeasure(Spec):
@@ -56,7 +57,7 @@ class ProveMeasure(Spec):
 
     threat: str
     method: Method = "crown-ibp"
-    points: int = Field(1000, ge=1)
+    points: int = pydantic.Field(1000, ge=1)
 
 
 class Measure(Spec):
@@ -81,13 +82,13 @@ class Part:
 class Axes(Spec):
     """The keys of a study file that need no other module to be checked."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str = ""
     source: str = ""
-    data: tuple[str, ...] = Field(min_length=1)
-    variants: tuple[str, ...] = Field(("",), min_length=1)
+    data: tuple[str, ...] = pydantic.Field(min_length=1)
+    variants: tuple[str, ...] = pydantic.Field(("",), min_length=1)
     sizes: tuple[int, ...] = ()
-    seeds: tuple[int, ...] = Field((0,), min_length=1)
+    seeds: tuple[int, ...] = pydantic.Field((0,), min_length=1)
     preprocessing: Preprocessing = "center"
     settings: dict[str, Any] = {}
     measure: Measure = Measure()
@@ -173,12 +174,12 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         }
         for key, found in groups.items()
     ]
-    columns = (
-        *(Column(axis, AXES[axis]) for axis in shown),
-        Column("seeds", "seeds"),
-        *(Column(metric, metric, percent=True) for metric in metrics),
-    )
-    return Findings(columns, tuple(rows), (_drawing(rows, shown, metrics),) if rows else ())
+    columns: list[Field | str] = [
+        *(Field(axis, AXES[axis]) for axis in shown),
+        "seeds",
+        *(Field(metric, metric, percent=True) for metric in metrics),
+    ]
+    return Findings(table(rows, columns), (_chart(rows, shown, metrics),) if rows else ())
 
 
 def figures(cell: Measured) -> dict[str, float]:
@@ -203,7 +204,7 @@ def figures(cell: Measured) -> dict[str, float]:
             return {"clean": result["test_accuracy"], "clean, train": result["train_accuracy"]}
 
 
-def _drawing(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) -> Drawing:
+def _chart(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) -> ChartSpec:
     """Curves over the number of training points, bars over anything else."""
     over = "n" if "n" in shown and WHOLE not in {row["n"] for row in rows} else shown[0]
     marks = []
@@ -212,11 +213,11 @@ def _drawing(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) 
         for metric in metrics:
             if row[metric] is not None:
                 marks.append({over: row[over], "accuracy": row[metric], "curve": ", ".join([*others, metric])})
-    return Drawing(
+    return ChartSpec(
         "curves" if over == "n" else "bars",
         marks,
-        Column(over, AXES[over], log=over == "n"),
-        Column("accuracy", "test accuracy", percent=True),
+        Field(over, AXES[over], log=over == "n"),
+        Field("accuracy", "test accuracy", percent=True),
         "curve",
         f"Accuracy over {AXES[over]}",
         "Means over seeds.",

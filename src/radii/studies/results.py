@@ -75,7 +75,7 @@ def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
         "measured": len(evidence.measured),
         "seconds": round(evidence.seconds, 1),
         "environment": evidence.environment,
-        "rows": [dict(row) for row in findings.rows],
+        "rows": [dict(row) for row in findings.table.rows],
         "scaling": [asdict(curve) for curve in findings.scaling],
         "cells": [asdict(cell) for cell in evidence.measured],
     }

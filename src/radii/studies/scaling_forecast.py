@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from radii.errors import InputError, unknown_name
+from radii.forecasting.envelope import with_median
 from radii.forecasting.law import Needed, Observation, ScalingLaw, fit
 from radii.studies import results
 from radii.studies.study import STUDIES, ScalingCurve, registered_study
+from radii.tables import ChartSpec, Field, Rule, Span, Table, listing, table
+
+SHOWN = 2.0  # the axis of a chart ends at so many times the last size that the law speaks of
 
 
 @dataclass(frozen=True)
@@ -58,9 +64,61 @@ class Forecast:
         for n in self.at:
             row: dict[str, Any] = {"n": n, "low": None, "median": None, "high": None, "refused": self.law.refusal(n)}
             if row["refused"] is None:
-                row |= self.law.predict(n).summary()
+                row |= with_median(self.law.predict(n))
             found.append(row)
         return found
+
+    def table(self) -> Table:
+        """Sizes measured with the mean over seeds, then sizes forecast or refused."""
+        law = self.law
+        lines = [
+            (f"{int(n):,}", f"{mean:.1%}", "measured, 1 seed" if seeds == 1 else f"measured, {seeds} seeds")
+            for n, mean, seeds in zip(law.sizes.n, law.sizes.mean, law.sizes.seeds, strict=True)
+        ]
+        for n in self.at:
+            if law.refusal(n):
+                lines.append((f"{n:,.0f}", "refused", f"> {law.limit:,}" if n > law.limit else f"< {law.smallest:,}"))
+            else:
+                at = law.predict(n)
+                lines.append((f"{n:,.0f}", f"{at.value:.1%}", f"{at.low:.1%} to {at.high:.1%}"))
+        return listing(self.title, ("training points", "accuracy", "90% interval"), lines)
+
+    @property
+    def finding(self) -> str:
+        """The gain of the last doubling, or what the target needs, as the title of a chart."""
+        law, needed = self.law, self.needed
+        if needed is not None:
+            return f"{needed.target:.1%} needs {needed.words}"
+        if 2 * law.smallest > law.largest:
+            return f"{self.title} over the number of training points"
+        gain = law.doubling(law.largest / 2)
+        return f"The last doubling of the data added {100 * gain.low:.1f} to {100 * gain.high:.1f} points"
+
+    def chart(self) -> ChartSpec:
+        """What was measured, the curve with its band up to the validated limit, the target, and the unknown shaded."""
+        law = self.law
+        sizes = sorted({*(float(n) for n in law.sizes.n), *self.at, float(law.limit)})
+        size = Field("n", "training points", log=True)
+        accuracy = Field("accuracy", self.curve.metric or "accuracy", percent=True, low="low", high="high")
+        return ChartSpec(
+            "points",
+            [{"n": each["n"], "accuracy": each["value"]} for each in self.curve.observations],
+            size,
+            accuracy,
+            title=self.finding,
+            note=f"Points: measured, one for each seed. Band: 90% interval of the law. Shaded: beyond {law.limit:,} "
+            "points these data say nothing.",
+            fit=[self._predicted(min(n, law.limit)) for n in np.geomspace(law.smallest, law.limit, 49).tolist()],
+            levels=[Rule(self.target, f"target {self.target:.1%}")] if self.target else [],
+            shade=Span(law.limit, SHOWN * law.limit, "not forecast"),
+            numbers=table(
+                [self._predicted(n) | {"n": round(n)} for n in sizes if law.refusal(n) is None], [size, accuracy]
+            ),
+        )
+
+    def _predicted(self, n: float) -> dict[str, float]:
+        at = self.law.predict(n)
+        return {"n": n, "accuracy": at.value, "low": at.low, "high": at.high}
 
     def summary(self) -> dict[str, Any]:
         """As JSON data."""
@@ -71,7 +129,7 @@ class Forecast:
             "model": self.curve.model,
             "metric": self.curve.metric,
             "law": law.summary(),
-            "last_doubling": None if half < law.smallest else law.doubling(half).summary(),
+            "last_doubling": None if half < law.smallest else with_median(law.doubling(half)),
             "forecasts": self.rows(),
             "needed": None if needed is None else needed.summary(),
             "verdict": self.verdict,

@@ -13,11 +13,11 @@ from typing import Any, Literal, get_args
 
 from radii.registry import Registry
 from radii.runs.step import Step
+from radii.tables import ChartSpec, Table
 
 Budget = Literal["smoke", "cpu", "paper"]
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
 Place = Mapping[str, str | int | float]
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,31 +39,6 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A field of an analysis' rows and how to write it; ``low`` and ``high`` name the fields of its interval."""
-
-    name: str
-    title: str = ""
-    percent: bool = False
-    log: bool = False
-    low: str = ""
-    high: str = ""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A chart to be made from rows; the title states the finding."""
-
-    kind: Literal["curves", "bars", "points"]
-    rows: Sequence[Row]
-    x: Column
-    y: Column
-    series: str
-    title: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class ScalingCurve:
     """One accuracy against the number of training points, as the forecast reads it."""
 
@@ -77,11 +52,10 @@ class ScalingCurve:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a study's results say: tidy rows under ``columns``, charts, curves to extrapolate."""
+    """What a study's results say: a table, charts, curves to extrapolate."""
 
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    drawings: tuple[Drawing, ...] = ()
+    table: Table
+    charts: tuple[ChartSpec, ...] = ()
     scaling: tuple[ScalingCurve, ...] = ()
 
 

@@ -55,8 +55,8 @@ def test_holds_and_is_plain_data(name: str, small: dict[str, dict[str, Any]]) ->
         name, STATEMENTS[name].source, STATEMENTS[name].says)  # fmt: skip
     assert small[name].items() <= dict(result.parameters).items()
     assert any(row.predicted is not None for row in result.rows)
-    assert result.chart.marks
-    assert all(mark.y == mark.y for mark in result.chart.marks)
+    assert result.marks
+    assert all(mark["y"] == mark["y"] for mark in result.marks)
     text = json.dumps(result.to_dict(), allow_nan=False)
     assert json.loads(text)["verdict"] == "holds"
 

@@ -8,15 +8,16 @@ import pytest
 
 from radii.errors import InputError
 from radii.papers.theory.result import (
-    Chart,
     Evidence,
     Result,
     assume,
     assume_positive,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
+    predicted,
     proportion_error,
     reports,
     standard_error,
@@ -42,8 +43,8 @@ def test_nan_agrees_with_nothing(row) -> None:
 def test_a_simulation_becomes_a_result() -> None:
     @theorem("facets")
     def simulate(n: int = 3, sizes: tuple[int, ...] = (1, 2)) -> Evidence:
-        chart = Chart("t", "x", "y", (measured(1, math.inf, "s"),))
-        return Evidence((equals("n", n, 3, 0), reports("r", math.inf)), chart)
+        picture = chart("t", "x", "y", [measured(1, math.inf, "s")])
+        return Evidence((equals("n", n, 3, 0), reports("r", math.inf)), picture)
 
     result: Result = simulate(sizes=(4,))
     assert result.parameters == {"n": 3, "sizes": (4,)}
@@ -53,6 +54,16 @@ def test_a_simulation_becomes_a_result() -> None:
     assert plain["parameters"]["sizes"] == [4]
     assert plain["rows"][1]["measured"] is None
     assert plain["chart"]["marks"][0] == {"x": 1, "y": None, "series": "s", "kind": "measured"}
+
+
+def test_dots_are_measured_lines_predicted_and_words_make_bars() -> None:
+    both = chart("t", "x", "y", [predicted(1, 2, "s"), measured(1, 3, "s")], log_x=True)
+    assert (both.kind, both.x.log, [row["y"] for row in both.rows], [row["y"] for row in both.fit]) == (
+        "points", True, [3.0], [2.0],
+    )  # fmt: skip
+    words = chart("t", "x", "y", [measured("1-NN", 0.5, "robust"), predicted("1-NN", 0.6, "bound")])
+    assert (words.kind, words.levels[0].at, words.levels[0].label) == ("bars", 0.6, "bound")
+    assert chart("t", "x", "y", [predicted(1, 2, "s")]).kind == "curves"
 
 
 def test_assumptions_are_named() -> None:

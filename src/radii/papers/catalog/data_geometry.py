@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from radii.papers.paper_steps import MeasureInterclassDistance, MeasureNeighborDistances, MeasureSpectrum, MeasureVolume
 from radii.runs.inputs import DataSpec
-from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import Field, table
 
 BANDS = ((1, 16), (1, 512), (513, 3072), (2049, 3072), (1, 3072))
 GREY, COLOR = 0.3, 8 / 255
@@ -70,7 +71,7 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         for cell in measured
         for what, value in _figures(str(cell.place["measure"]), cell.result).items()
     ]
-    return Findings((Column("measure"), Column("data", "dataset"), Column("value")), tuple(rows))
+    return Findings(table(rows, ["measure", Field("data", "dataset"), "value"]))
 
 
 def _figures(measure: str, result: Mapping) -> dict[str, float]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import Certify, Train
-from radii.studies.study import Budget, Cell, Column, Drawing, Findings, Measured, Place, Row, ScalingCurve, Study, mean
+from radii.studies.study import Budget, Cell, Findings, Measured, Place, ScalingCurve, Study, mean
+from radii.tables import ChartSpec, Field, Row, table
 from radii.training.recipes import NOTHING, Settings, laid_over, plan
 
 LIPSCHITZ, STANDARD = "1-Lipschitz", "standard"
@@ -138,24 +139,24 @@ def analyze(measured: Sequence[Measured]) -> Findings:
                 ScalingCurve(name, LIPSCHITZ, f"certified accuracy at l2 {_radius(name)}", 10, points, tuple(certified))
             )
     columns = (
-        Column("data", "dataset"),
-        Column("n", "training points", log=True),
-        Column("seeds", "seeds"),
-        Column("certified", "certified, test", percent=True),
-        Column("train_certified", "certified, train", percent=True),
-        Column("lipschitz_clean", "1-Lipschitz: clean", percent=True),
-        Column("standard_clean", "standard: clean", percent=True),
+        Field("data", "dataset"),
+        Field("n", "training points", log=True),
+        Field("seeds", "seeds"),
+        Field("certified", "certified, test", percent=True),
+        Field("train_certified", "certified, train", percent=True),
+        Field("lipschitz_clean", "1-Lipschitz: clean", percent=True),
+        Field("standard_clean", "standard: clean", percent=True),
     )
-    drawing = Drawing(
+    chart = ChartSpec(
         "curves",
         marks,
-        Column("n", "training points", log=True),
-        Column("accuracy", "test accuracy", percent=True),
+        Field("n", "training points", log=True),
+        Field("accuracy", "test accuracy", percent=True),
         "curve",
         "Certified accuracy keeps growing with data",
         "Mean over seeds; nested subsets; every training has the same number of steps.",
     )
-    return Findings(columns, tuple(rows), (drawing,) if marks else (), tuple(scaling))
+    return Findings(table(rows, columns), (chart,) if marks else (), tuple(scaling))
 
 
 def _value(cell: Measured, radius: float, split: str = "test") -> Mapping[str, float]:

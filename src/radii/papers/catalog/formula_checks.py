@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from radii.papers.formulas import NAMES
 from radii.papers.paper_steps import Formula
-from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import table
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
@@ -21,7 +22,7 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         for cell in measured
         for figure, value in cell.result["figures"].items()
     ]
-    return Findings((Column("formula"), Column("figure"), Column("value")), tuple(rows))
+    return Findings(table(rows, ["formula", "figure", "value"]))
 
 
 STUDY = Study("formulas", "The papers' formulas and printed tables", "all five texts", cells, analyze)

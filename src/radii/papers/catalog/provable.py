@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import Prove
-from radii.studies.study import Budget, Cell, Column, Drawing, Findings, Measured, Row, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
 from radii.training.recipes import NOTHING, Settings, laid_over, plan
 
@@ -62,22 +63,22 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         where = f"{variant}, {network}"
         marks += [{"network": where, "error": errors[name], "measure": title} for name, title in titles.items()]
     columns = (
-        Column("variant", "MNIST variant"),
-        Column("network", "ConvNet"),
-        Column("clean", "clean error", percent=True),
-        Column("unbroken", "robust error, at least (PGD-40)", percent=True),
-        Column("proved", "robust error, at most (proved)", percent=True),
+        Field("variant", "MNIST variant"),
+        Field("network", "ConvNet"),
+        Field("clean", "clean error", percent=True),
+        Field("unbroken", "robust error, at least (PGD-40)", percent=True),
+        Field("proved", "robust error, at most (proved)", percent=True),
     )
-    drawing = Drawing(
+    chart = ChartSpec(
         "bars",
         marks,
-        Column("network", "variant and network"),
-        Column("error", "error", percent=True),
+        Field("network", "variant and network"),
+        Field("error", "error", percent=True),
         "measure",
         "Binarized digits are proved robust almost without loss, the original ones are not",
         "Linf 0.3, all test images. The robust error lies between broken and not proved.",
     )
-    return Findings(columns, tuple(rows), (drawing,) if marks else ())
+    return Findings(table(rows, columns), (chart,) if marks else ())
 
 
 STUDY = Study(

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import Audit
-from radii.studies.study import Budget, Cell, Column, Drawing, Findings, Measured, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import ChartSpec, Field, table
 
 EPSILON = {"digits": 0.1, "mnist": 0.1, "fashion-mnist": 0.1, "cifar10": 0.031, "svhn": 0.031}
 DATA: dict[Budget, tuple[str, ...]] = {
@@ -49,25 +50,25 @@ def analyze(measured: Sequence[Measured]) -> Findings:
             for share, distance in found["train"]["quantiles"].items()
         ]
     columns = (
-        Column("data", "dataset"),
-        Column("epsilon", "epsilon"),
-        Column("train", "least train-train distance"),
-        Column("test", "least test-train distance"),
-        Column("ratio", "least distance over epsilon"),
-        Column("possible", "points with epsilon possible", percent=True),
-        Column("contradictory", "contradictory inputs"),
+        Field("data", "dataset"),
+        Field("epsilon", "epsilon"),
+        Field("train", "least train-train distance"),
+        Field("test", "least test-train distance"),
+        Field("ratio", "least distance over epsilon"),
+        Field("possible", "points with epsilon possible", percent=True),
+        Field("contradictory", "contradictory inputs"),
     )
     least = min((row["ratio"] for row in rows), default=0.0)
-    drawing = Drawing(
+    chart = ChartSpec(
         "curves",
         spread,
-        Column("share", "share of training points", percent=True),
-        Column("distance", "distance to the nearest other class, in epsilon"),
+        Field("share", "share of training points", percent=True),
+        Field("distance", "distance to the nearest other class, in epsilon"),
         "data",
         f"Classes lie at least {least:.1f} epsilon apart",
         "Linf, exact over all training points. Robustness at epsilon is possible above 2.",
     )
-    return Findings(columns, tuple(rows), (drawing,) if spread else ())
+    return Findings(table(rows, columns), (chart,) if spread else ())
 
 
 STUDY = Study(

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import Evaluate, Train
-from radii.studies.study import Budget, Cell, Column, Drawing, Findings, Measured, Row, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
 from radii.training.recipes import NOTHING, Settings, laid_over, plan
 
@@ -74,22 +75,22 @@ def analyze(measured: Sequence[Measured]) -> Findings:
                 ]
         rows.append(row)
     columns = (
-        Column("variant", "MNIST variant"),
-        Column("standard_clean", "standard: clean", percent=True),
-        Column("pgd_clean", "PGD-trained: clean", percent=True),
-        Column("pgd_robust", "PGD-trained: under PGD-40", percent=True),
-        Column("pgd_stable", "PGD-trained: predictions unchanged", percent=True),
+        Field("variant", "MNIST variant"),
+        Field("standard_clean", "standard: clean", percent=True),
+        Field("pgd_clean", "PGD-trained: clean", percent=True),
+        Field("pgd_robust", "PGD-trained: under PGD-40", percent=True),
+        Field("pgd_stable", "PGD-trained: predictions unchanged", percent=True),
     )
-    drawing = Drawing(
+    chart = ChartSpec(
         "curves",
         marks,
-        Column("variant", "variant"),
-        Column("accuracy", "accuracy", percent=True),
+        Field("variant", "variant"),
+        Field("accuracy", "accuracy", percent=True),
         "measure",
         "Clean accuracy stays, robust accuracy falls from binarized to smooth digits",
         "Linf 0.3. Unbroken by PGD-40: an upper bound of robust accuracy, as in the paper.",
     )
-    return Findings(columns, tuple(rows), (drawing,) if marks else ())
+    return Findings(table(rows, columns), (chart,) if marks else ())
 
 
 STUDY = Study(

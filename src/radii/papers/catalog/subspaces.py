@@ -13,7 +13,8 @@ from typing import Any
 from radii.papers.catalog.data_scaling import LIPSCHITZ, RADII, STANDARD, lipschitz_training, shrunk, standard_training
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import Certify
-from radii.studies.study import Budget, Cell, Column, Drawing, Findings, Measured, Row, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import ChartSpec, Field, Row, table
 from radii.training.recipes import NOTHING, Settings
 
 BANDS: dict[Budget, tuple[str, ...]] = {
@@ -64,23 +65,23 @@ def analyze(measured: Sequence[Measured]) -> Findings:
             if row[key] is not None
         ]
     columns = (
-        Column("band", "principal components"),
-        Column("standard_train", "standard: train", percent=True),
-        Column("standard_test", "standard: test", percent=True),
-        Column("certified_train", "certified at 36/255: train", percent=True),
-        Column("certified_test", "certified at 36/255: test", percent=True),
-        Column("lipschitz_clean", "1-Lipschitz: clean, test", percent=True),
+        Field("band", "principal components"),
+        Field("standard_train", "standard: train", percent=True),
+        Field("standard_test", "standard: test", percent=True),
+        Field("certified_train", "certified at 36/255: train", percent=True),
+        Field("certified_test", "certified at 36/255: test", percent=True),
+        Field("lipschitz_clean", "1-Lipschitz: clean, test", percent=True),
     )
-    drawing = Drawing(
+    chart = ChartSpec(
         "bars",
         marks,
-        Column("band", "principal components"),
-        Column("accuracy", "test accuracy", percent=True),
+        Field("band", "principal components"),
+        Field("accuracy", "test accuracy", percent=True),
         "network",
         "What a standard network reads from the late components is of no use to a robust one",
         "Images projected onto the components; certified at L2 36/255.",
     )
-    return Findings(columns, tuple(rows), (drawing,) if marks else ())
+    return Findings(table(rows, columns), (chart,) if marks else ())
 
 
 STUDY = Study(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from radii.papers.paper_steps import Theory
 from radii.papers.theory.statements import STATEMENTS
-from radii.studies.study import Budget, Cell, Column, Findings, Measured, Study
+from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.tables import table
 
 # Seconds, no trained network among them.
 QUICK = ("r-separation", "half-spaces", "concentration", "facets", "robust-network", "neighbor-distances")
@@ -33,14 +34,7 @@ def analyze(measured: Sequence[Measured]) -> Findings:
                 "verdict": "holds" if agreed == len(judged) else "fails",
             }
         )
-    columns = (
-        Column("result"),
-        Column("source"),
-        Column("predictions"),
-        Column("agree"),
-        Column("verdict"),
-    )
-    return Findings(columns, tuple(rows))
+    return Findings(table(rows, ["result", "source", "predictions", "agree", "verdict"]))
 
 
 STUDY = Study("theory", "The papers' theorems, simulated", "all five texts", cells, analyze)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from radii.papers.claims.study_cells import StudyCells
 from radii.runs.store import Store
 from radii.studies.results import Evidence, find
 from radii.studies.study import BUDGETS, Budget
+from radii.tables import Table, listing
 
 Status = Literal["fails", "holds", "as printed", "finding", "not run"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -221,6 +222,12 @@ def number(value: float | None) -> str:
         return "–"
     whole = math.isfinite(value) and value == round(value) and abs(value) < 1e7
     return f"{value:,.0f}" if whole else f"{value:.4g}"
+
+
+def figure_table(verdict: Verdict, figures: Sequence[Figure], heading: str = "figure") -> Table:
+    """Figures of a claim, measured beside published, under ``heading``."""
+    lines = [(figure.name, number(verdict.measured.get(figure.name)), stated(figure)) for figure in figures]
+    return listing("", (heading, "measured", "published"), lines)
 
 
 def stated(figure: Figure) -> str:

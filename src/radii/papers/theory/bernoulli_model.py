@@ -22,13 +22,12 @@ from scipy.stats import binom, norm
 from radii import progress
 from radii.data.synthetic import bernoulli_model as draw_bernoulli
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -36,6 +35,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 QUANTILE = float(norm.ppf(0.99))
 SMALLEST_C = math.sqrt(QUANTILE) / 2  # Φ(−4c²) = 1%
@@ -102,8 +102,8 @@ def bernoulli_model(
     assume(0 < ratio < 2, "No linear classifier is robust at epsilon ≥ 2 tau, so 0 < ratio < 2", f"ratio = {ratio:g}")
     assume(len(d) > 0 and tau_of(min(d), c) < 0.5, f"tau must be below 1/2, so d > (2c)^4 = {(2 * c) ** 4:.0f}", d)
     assume(min(d) >= 1000, "Sums over coordinates concentrate for d ≥ 1000", d)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
             found, dots = _cell(dimension, c, ratio, numpy_stream(seed, "bernoulli-model", dimension))
@@ -113,7 +113,7 @@ def bernoulli_model(
     rows += _law_rows(c, ratio)
     rows += _sign_rows(c, numpy_stream(seed, "bernoulli-model", "signs"))
     title = f"Bernoulli model: linear classifier at epsilon = {ratio:g} tau"
-    return Evidence(tuple(rows), Chart(title, "n", "robust error", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
 
 
 def _needed(d: int, tau: float, epsilon: float) -> int:
@@ -125,7 +125,7 @@ def _needed(d: int, tau: float, epsilon: float) -> int:
     return n
 
 
-def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Row], list[Mark]]:
+def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Comparison], list[Row]]:
     tau = tau_of(d, c)
     epsilon = ratio * tau
     needed = _needed(d, tau, epsilon)
@@ -147,7 +147,7 @@ def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Row], l
     return rows, dots
 
 
-def _law_rows(c: float, ratio: float) -> list[Row]:
+def _law_rows(c: float, ratio: float) -> list[Comparison]:
     """Asymptotics in closed form, where no simulation reaches."""
     ends = [normal_samples_needed(d, c, ratio) for d in (1e14, 1e16)]
     small = 0.1 * tau_of(1e18, c)
@@ -160,7 +160,7 @@ def _law_rows(c: float, ratio: float) -> list[Row]:
     ]
 
 
-def _sign_rows(c: float, draw: Generator, d: int = 1000, epsilon: float = 0.9, tests: int = 1000) -> list[Row]:
+def _sign_rows(c: float, draw: Generator, d: int = 1000, epsilon: float = 0.9, tests: int = 1000) -> list[Comparison]:
     """One sample, real points, the strongest perturbation of a linear classifier, with and without signs."""
     theta = draw.choice([-1.0, 1.0], d)
     x, y = draw_bernoulli(1, theta, tau_of(d, c), draw)

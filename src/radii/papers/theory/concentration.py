@@ -25,12 +25,11 @@ from scipy.stats import norm
 
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
+    chart,
     equals,
     measured,
     predicted,
@@ -40,6 +39,7 @@ from radii.papers.theory.result import (
 )
 from radii.papers.theory.uniform_sums import cdf
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 PRINTED_C = (2 - math.sqrt(3)) / 3
 SHARP_C = 1 / 8
@@ -115,10 +115,10 @@ def concentration(
     rows += _example_rows(x, samples, draw)
     marks = _picture(d, x.sum(1, dtype=np.float64) - d / 2, ball_coordinate(samples, d, draw))
     title = f"Mass within distance epsilon of half of the cube or ball, d = {d}"
-    return Evidence(tuple(rows), Chart(title, "epsilon", "mass", tuple(marks)))
+    return Evidence(tuple(rows), chart(title, "epsilon", "mass", tuple(marks)))
 
 
-def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[Row]:
+def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[Comparison]:
     n, d = x.shape
     bound = cube_bound(epsilon, mass)
     axis = min(1.0, mass + epsilon)
@@ -147,7 +147,7 @@ def _quantile_of_sum(mass: float, d: int) -> float:
     return high if mass > 0.5 else 0.0
 
 
-def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[Row]:
+def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[Comparison]:
     exact = half_ball_neighborhood(epsilon, d)
     bound = ball_bound(epsilon, 0.5, d)
     sharp, printed = (weak_ball_bound(epsilon, 0.5, d, c) for c in (SHARP_C, PRINTED_C))
@@ -164,7 +164,7 @@ def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[Ro
     ]
 
 
-def _example_rows(x: NDArray[np.float32], samples: int, draw: Generator) -> list[Row]:
+def _example_rows(x: NDArray[np.float32], samples: int, draw: Generator) -> list[Comparison]:
     """Example 2: 10 equal classes, ε = .5 in the cube and .09 in the ball of dimension 3072."""
     n, d = x.shape
     cube = vulnerable_share(10, cube_bound(0.5, 0.9))
@@ -185,7 +185,7 @@ def _noise(p: float, trials: int) -> float:
     return SIGMAS * proportion_error(p, trials)
 
 
-def _picture(d: int, total: NDArray[np.float64], coordinate: NDArray[np.float64]) -> list[Mark]:
+def _picture(d: int, total: NDArray[np.float64], coordinate: NDArray[np.float64]) -> list[Row]:
     """``total`` are the sums of points of the cube less d/2, ``coordinate`` first coordinates in the ball."""
     curves: dict[str, Callable[[float], float]] = {
         "cube, diagonal": lambda e: cdf(e * math.sqrt(d), d),

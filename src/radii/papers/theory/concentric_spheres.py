@@ -24,13 +24,13 @@ from radii.data.synthetic import concentric_spheres as draw_spheres
 from radii.data.synthetic import sphere
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Row,
     assume,
     assume_positive,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     proportion_error,
@@ -104,7 +104,7 @@ def concentric_spheres(
         for which, value in zip(("clean", "robust"), pair, strict=True)
     )
     title = f"Concentric spheres: n = {n}, outer radius {outer:g}, epsilon = {epsilon:g}"
-    return Evidence(tuple(rows), Chart(title, "width", "accuracy", picture, log_x=True))
+    return Evidence(tuple(rows), chart(title, "width", "accuracy", picture, log_x=True))
 
 
 Scores = dict[tuple[str, int], tuple[float, float]]
@@ -131,11 +131,11 @@ def _batch(count: int, n: int, outer: float, draw: Generator) -> tuple[Tensor, T
     return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(2.0 * y - 1).float()
 
 
-def _width_rows(scores: Scores, widths: list[int], tests: int) -> list[Row]:
+def _width_rows(scores: Scores, widths: list[int], tests: int) -> list[Comparison]:
     """What the section claims: attacked problems need more width, and more width or adversarial training helps."""
     slack = SIGMAS * proportion_error(0.5, tests)
     small, large = widths[0], widths[-1]
-    rows: list[Row] = []
+    rows: list[Comparison] = []
     for width in widths:
         (clean, robust), (_, trained) = scores[STANDARD, width], scores[ADVERSARIAL, width]
         rows.append(reports(f"width {width}: standard, clean", clean))

@@ -22,19 +22,19 @@ from scipy.spatial import HalfspaceIntersection
 
 from radii.data.synthetic import Points, corners, sphere
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 GOLDEN = (1 + math.sqrt(5)) / 2
 
@@ -159,8 +159,8 @@ def facets(
     """Facets of known, random and constructed polytopes against the bound; where 4n would contradict it."""
     assume(2 <= largest <= 8, "Vertices are enumerated, so largest must lie in 2..8", largest)
     assume(0 <= random_polytopes <= 12, "random_polytopes must lie in 0..12", random_polytopes)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     for name, (n, count, distance) in _polytopes(largest, random_polytopes, seed).items():
         rows.append(at_least(f"{name}: facets, D ≤ {distance:.4f}", count, facet_bound(n, distance)))
         picture.append(measured(n / (2 * distance**2), count, f"n = {n}"))
@@ -170,6 +170,6 @@ def facets(
         rows.append(at_most(f"built with D ≤ 2, n={n}: circumradius", circumradius(normals), 2, 1e-8))
     first = next(n for n in itertools.count(1) if facet_bound(n, 2) > 4 * n)
     rows.append(equals("first n at which 4n facets contradict the bound", first, 41, 0))
-    picture += [predicted(mark.x, math.exp(float(mark.x)), mark.series) for mark in picture]
-    chart = Chart("Facets of symmetric polytopes over exp(n / 2D²)", "n / 2D²", "facets", tuple(picture), log_y=True)
-    return Evidence(tuple(rows), chart)
+    picture += [predicted(mark["x"], math.exp(mark["x"]), mark["series"]) for mark in picture]
+    title = "Facets of symmetric polytopes over exp(n / 2D²)"
+    return Evidence(tuple(rows), chart(title, "n / 2D²", "facets", picture, log_y=True))

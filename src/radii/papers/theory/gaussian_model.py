@@ -26,14 +26,13 @@ from scipy.stats import norm
 
 from radii import progress
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     assume_positive,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -41,6 +40,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 QUANTILE = float(norm.ppf(0.99))
 FAR, CHUNK = 40_000_000, 1_000_000  # here the lower bound allows a whole sample
@@ -125,8 +125,8 @@ def gaussian_model(
     )
     assume(len(d) > 0 and min(d) >= 100, "Sums over coordinates concentrate for d ≥ 100", d)
     assume_positive(draws=draws)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
             draw = numpy_stream(seed, "gaussian-model", dimension)
@@ -143,10 +143,10 @@ def gaussian_model(
     rows.append(equals("exponent of n in d, 1e12 to 1e14", math.log10(far[1] / far[0]) / 2, 0.5, 0.03))
     rows.append(equals("exponent of n in epsilon at d = 1e14", math.log2(wide[1] / wide[0]), 2, 0.1))
     title = f"Gaussian model: robust error of the mean classifier, d = {max(d):.0e}"
-    return Evidence(tuple(rows), Chart(title, "n", "robust error", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
 
 
-def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row]:
+def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Comparison]:
     d = len(samples[0].theta)
     one = float(np.median([sample.error(1, 0.0) for sample in samples]))
     limit = -norm.ppf(predicted_error(1, d, c, 0.0))
@@ -172,7 +172,7 @@ def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row
     return rows
 
 
-def _at_the_lower_bound(c: float, epsilon: float, seed: int) -> list[Row]:
+def _at_the_lower_bound(c: float, epsilon: float, seed: int) -> list[Comparison]:
     """Three learners on as many whole samples as the lower bound allows, θ drawn from the prior N(0, I) of its proof.
 
     The posterior mean of yθ being within the budget is what defeats every
@@ -199,9 +199,9 @@ def _at_the_lower_bound(c: float, epsilon: float, seed: int) -> list[Row]:
     ]
 
 
-def _picture(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Mark]:
+def _picture(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Row]:
     d = len(samples[0].theta)
-    picture: list[Mark] = []
+    picture: list[Row] = []
     for budget in (0.0, *epsilon):
         series = f"epsilon = {budget:g}"
         top = max(4 * samples_needed(d, c, budget), 4.0)

@@ -26,12 +26,11 @@ from radii.papers.theory.max_margin import (
     universal_perturbation,
 )
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -39,6 +38,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 
 @theorem("gradient-flow")
@@ -52,8 +52,8 @@ def gradient_flow(
     """Length of the universal perturbation of trained networks on n = √d random points, against a random direction."""
     assume_dimensions(d, width=width, networks=networks)
     assume(0 < loss < 1, "The flow is known to converge once the loss is below 1", f"loss = {loss:g}")
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     averages: list[float] = []
     with progress.task("networks", len(d) * networks) as task:
         for dimension in d:
@@ -78,7 +78,7 @@ def gradient_flow(
         picture.append(predicted(dimension, limit, "√(d/n)"))
         picture.append(predicted(dimension, math.sqrt(dimension), "the points, √d"))
     title = f"Universal perturbation at loss {loss:g}, width {width}"
-    return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
 
 
 def _trained(d: int, width: int, loss: float, draw: Generator) -> tuple[float, float, float, float]:

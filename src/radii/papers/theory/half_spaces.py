@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from radii import progress
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -37,6 +36,7 @@ from radii.papers.theory.result import (
 )
 from radii.papers.theory.uniform_sums import central_mass, normal_central_mass
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 PIXELS = 2_000_000  # numbers drawn at a time
 
@@ -98,8 +98,8 @@ def half_spaces(
     assume(0 < epsilon < 0.5, "Example 1 has robust error 2 epsilon, so 0 < epsilon < 1/2", f"epsilon = {epsilon:g}")
     assume(all(dimension >= 1 for dimension in d) and len(d) > 0, "Dimensions must be at least 1", d)
     assume(samples >= 100, "Shares need at least 100 samples", samples)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
             seen = simulate(dimension, epsilon, samples, numpy_stream(seed, "half-spaces", dimension))
@@ -114,10 +114,10 @@ def half_spaces(
             predicted(dimension, chebyshev_bound(dimension, epsilon, 1 / 4), "Chebyshev as printed, 1/4"),
         ]
     title = f"Robust error of the Bayes classifier, epsilon = {epsilon:.3g}"
-    return Evidence(tuple(rows), Chart(title, "d", "robust error", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), chart(title, "d", "robust error", picture, log_x=True))
 
 
-def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[Row]:
+def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[Comparison]:
     exact = central_mass(epsilon * d, d)
     noise = SIGMAS * proportion_error(exact, samples)
     rows = [

@@ -29,12 +29,11 @@ from radii.papers.theory.max_margin import (
     universal_perturbation,
 )
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
+    chart,
     equals,
     measured,
     predicted,
@@ -42,6 +41,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 
 @theorem("max-margin-bias")
@@ -61,8 +61,8 @@ def max_margin_bias(
             assume(2 <= count <= (dimension + 1) / 3,
                    "The theorem needs 2 ≤ n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)), for orthogonal points (d + 1)/3 = "
                    f"{(dimension + 1) / 3:.1f}", f"n = {count} at d = {dimension}")  # fmt: skip
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     with progress.task("KKT points", len(rules) * len(d) + 2) as task:
         for rule, points in rules.items():
             lengths = []
@@ -80,10 +80,10 @@ def max_margin_bias(
             rows += _kkt_rows(d[0], count, other, numpy_stream(seed, "kkt width", other))[0]
             task.advance()
     title = f"Universal perturbation of maximum margin networks, width {width}"
-    return Evidence(tuple(rows), Chart(title, "d", "length", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
 
 
-def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Row], float]:
+def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Comparison], float]:
     x, y = orthogonal(n, d, draw), balanced_signs(n, draw)
     trained, _ = train(initial_network(d, width, draw), x, y)
     point = kkt_point(trained, x, y)

@@ -24,13 +24,12 @@ from scipy.spatial import cKDTree
 from radii.data.synthetic import Labels, Points, slabs
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     assume_positive,
     at_least,
+    chart,
     equals,
     measured,
     predicted,
@@ -38,6 +37,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 Sampler = Callable[[int, Generator], tuple[Points, Labels]]
 EXPANSIONS = (1, 2, 5, 12, 37)
@@ -153,8 +153,8 @@ def nearest_neighbor_bound(
     size = 37 * count if n is None else n
     atom_count = grid_points(delta, d)
     assume(size >= atom_count, f"The worst case has {atom_count} atoms of mass 1/n, so n must be at least that", size)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     for expansion in EXPANSIONS:
         m = max(atom_count, size * expansion // EXPANSIONS[-1])
         bound = robust_accuracy_bound(m, count)
@@ -165,7 +165,7 @@ def nearest_neighbor_bound(
                 rows += _rows(name, m, atom_count, bound, certified, attacked)
             picture.append(measured(m, certified.mean(), name))
     title = f"1-NN at radius {at:g}: d = {d}, delta = {delta:g}, |B| = {count}"
-    return Evidence(tuple(rows), Chart(title, "n", "robust accuracy", tuple(picture), log_x=True))
+    return Evidence(tuple(rows), chart(title, "n", "robust accuracy", picture, log_x=True))
 
 
 def _averages(
@@ -181,7 +181,7 @@ def _averages(
     return np.array(pairs).T
 
 
-def _rows(name: str, n: int, atom_count: int, bound: float, certified: NDArray, attacked: NDArray) -> list[Row]:
+def _rows(name: str, n: int, atom_count: int, bound: float, certified: NDArray, attacked: NDArray) -> list[Comparison]:
     error = SIGMAS * standard_error(certified)
     rows = [
         at_least(f"{name}, certified", certified.mean(), bound, error),

@@ -22,13 +22,12 @@ from scipy.spatial.distance import cdist
 from radii.geometry.neighbor_law import NeighborLaw
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -36,6 +35,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 Array = NDArray[np.float64]
 SMALLEST = 48
@@ -94,7 +94,7 @@ def neighbor_distances(
     cube = cube_distances(sizes, d, queries, draw)
     rows = _bracket_rows(sizes, d, medians, replicates) + _linear_rows(d)
     rows += _estimator_rows(np.array(sizes, dtype=float), d, medians, cube)
-    picture: list[Mark] = []
+    picture: list[Row] = []
     for size, median, distance in zip(sizes, medians, cube / cube[0] * medians[0], strict=True):
         low, high = bracket(size, d)
         picture += [
@@ -104,10 +104,10 @@ def neighbor_distances(
             predicted(size, high, "bracket, high"),
         ]
     title = f"Distance to the nearest of n points, d = {d}"
-    return Evidence(tuple(rows), Chart(title, "n", "distance", tuple(picture), log_x=True, log_y=True))
+    return Evidence(tuple(rows), chart(title, "n", "distance", picture, log_x=True, log_y=True))
 
 
-def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> list[Row]:
+def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> list[Comparison]:
     """The median of m draws scatters by 1/(2√m f), where the density at the median is f = ½ log(2) d/r*."""
     rows = []
     for size, median in list(zip(sizes, medians, strict=True))[:: max(1, len(sizes) // 3)]:
@@ -122,7 +122,7 @@ def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> 
     return rows
 
 
-def _linear_rows(d: int) -> list[Row]:
+def _linear_rows(d: int) -> list[Comparison]:
     low, high = linear_bracket(1000, d)
     return [
         at_most("Eq. 35 at n=1000: lower end under upper end", low, high),
@@ -132,7 +132,7 @@ def _linear_rows(d: int) -> list[Row]:
     ]
 
 
-def _estimator_rows(sizes: Array, d: int, medians: Array, cube: Array) -> list[Row]:
+def _estimator_rows(sizes: Array, d: int, medians: Array, cube: Array) -> list[Comparison]:
     exact = np.array([exact_median(size, d) for size in sizes])
     power, line = NeighborLaw.power(sizes, medians), NeighborLaw.linear(sizes, medians)
     expected = NeighborLaw.linear(sizes, exact).dimension

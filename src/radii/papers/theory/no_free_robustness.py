@@ -23,11 +23,11 @@ from radii import progress
 from radii.data.synthetic import corners, random_function
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Row,
     assume,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -37,6 +37,7 @@ from radii.papers.theory.result import (
 )
 from radii.papers.theory.shallow import fit, shallow_network
 from radii.randomness import numpy_stream, stream
+from radii.tables import ChartSpec
 
 Signs = NDArray[np.int8]
 
@@ -207,7 +208,7 @@ def no_free_robustness(
     return Evidence(tuple(_table(n, scores, one_function)), _chart(n, averages))
 
 
-def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> list[Row]:
+def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> list[Comparison]:
     exact, bound = memorizer_robust_accuracy(n), robust_accuracy_bound(n)
     rows = []
     for name, values in scores.items():
@@ -226,11 +227,11 @@ def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> 
     return rows
 
 
-def _chart(n: int, averages: dict[str, NDArray]) -> Chart:
+def _chart(n: int, averages: dict[str, NDArray]) -> ChartSpec:
     bars = [
         measured(name, value, which)
         for name, pair in averages.items()
         for which, value in zip(("clean", "robust"), pair, strict=True)
     ]
     bound = predicted("1-NN", robust_accuracy_bound(n), "bound for learners")
-    return Chart(f"No free robustness: n = {n}, d = {dimension(n)}", "learner", "accuracy", (*bars, bound))
+    return chart(f"No free robustness: n = {n}, d = {dimension(n)}", "learner", "accuracy", (*bars, bound))

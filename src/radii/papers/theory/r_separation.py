@@ -21,19 +21,19 @@ from scipy.spatial.distance import cdist
 from radii.data.synthetic import Labels, Points, separated_classes
 from radii.models.zoo.distance import DistanceClassifier
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     assume_positive,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 from radii.threat import Norm
 
 NORMS: tuple[Norm, ...] = ("l1", "l2", "linf")
@@ -84,18 +84,18 @@ def r_separation(
     assume(classes >= 2, "Separation is a distance between classes, so classes must be at least 2", classes)
     assume(r > 0, "r-separation needs r > 0", f"r = {r:g}")
     assume_positive(per_class=per_class, d=d, trials=trials)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     for norm in NORMS:
         draw = numpy_stream(seed, "r-separation", norm)
         data, labels = separated_classes(classes, per_class, d, r, norm, draw)
         rows += _theorem_rows(data, labels, r, norm, trials, draw)
         picture += _astuteness(data, labels, r, norm)
     title = f"Astuteness of argmin dist/r: {classes} classes, d = {d}"
-    return Evidence(tuple(rows), Chart(title, "distance / r", "astuteness", tuple(picture)))
+    return Evidence(tuple(rows), chart(title, "distance / r", "astuteness", picture))
 
 
-def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: int, draw: Generator) -> list[Row]:
+def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: int, draw: Generator) -> list[Comparison]:
     distance, rivals = nearest_rivals(data, labels, norm)
     scores = distance_scores(data, data, labels, r, norm)
     others = np.where(np.arange(scores.shape[1]) == labels[:, None], np.inf, scores).min(1)
@@ -118,7 +118,7 @@ def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: in
     ]
 
 
-def _astuteness(data: Points, labels: Labels, r: float, norm: Norm) -> list[Mark]:
+def _astuteness(data: Points, labels: Labels, r: float, norm: Norm) -> list[Row]:
     """Share of points still right after walking towards the nearest rival."""
     _, rivals = nearest_rivals(data, labels, norm)
     picture = [predicted(share, 1.0, norm) for share in (0.8, 0.999)]

@@ -25,12 +25,11 @@ from torch.nn import functional as F
 from radii import progress
 from radii.papers.theory.result import (
     SIGMAS,
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
+    chart,
     equals,
     measured,
     predicted,
@@ -39,6 +38,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import stream
+from radii.tables import Row
 
 Activation = Literal["relu", "tanh", "gelu"]
 LENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
@@ -164,8 +164,8 @@ def random_networks(
            ", ".join(activations))  # fmt: skip
     assume(networks >= 10, "The standard error is over networks, so at least 10", networks)
     assume(inputs >= 1, "inputs must be at least 1", inputs)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     cells = [(dd, kk, activation) for activation in activations for dd in d for kk in k]
     with progress.task("cells", len(cells)) as task:
         for dd, kk, activation in cells:
@@ -175,10 +175,10 @@ def random_networks(
                 picture += _picture(activation, flips)  # type: ignore[arg-type]
             task.advance(note=f"{activation} d={dd} k={kk}")
     title = f"One gradient step on random networks, d = {max(d)}, k = {max(k)}"
-    return Evidence(tuple(rows), Chart(title, "length of the step", "flipped", tuple(picture)))
+    return Evidence(tuple(rows), chart(title, "length of the step", "flipped", picture))
 
 
-def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Row]:
+def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Comparison]:
     """The closed form is the limit of large d and k: cells with either below 100 are only reported."""
     cell = f"{activation}, d={d}, k={k}"
     large = min(d, k) >= 100
@@ -200,7 +200,7 @@ def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Row]:
     return [*rows, reports(name, eta)]
 
 
-def _picture(activation: Activation, flips: Flips) -> list[Mark]:
+def _picture(activation: Activation, flips: Flips) -> list[Row]:
     curve = [predicted(float(t), flip_probability(float(t), activation), activation) for t in np.linspace(0, 3, 31)]
     shares = flips.at_length.mean(0)
     return curve + [measured(length, share, activation) for length, share in zip(LENGTHS, shares, strict=True)]

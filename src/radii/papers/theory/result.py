@@ -10,11 +10,12 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
 
 from radii.errors import InputError
 from radii.papers.theory.statements import statement
+from radii.tables import ChartSpec, Field, Row, Rule, Table, listing, plain
 
 P = ParamSpec("P")
 Relation = Literal["=", "≤", "≥", "reported"]
@@ -22,10 +23,10 @@ SIGMAS = 4.0  # noise is allowed four standard errors: one false alarm in 16,000
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """One line of the table: ``measured`` must stand in ``relation`` to ``predicted``, up to ``tolerance``.
 
-    A row without a prediction only reports.
+    One without a prediction only reports.
     """
 
     quantity: str
@@ -52,69 +53,79 @@ class Row:
         """:attr:`holds` as a word."""
         return _word(self.holds)
 
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """Quantity, measurement, prediction with its tolerance, verdict."""
+        if self.predicted is None:
+            return self.quantity, f"{self.measured:.4g}", "", ""
+        tolerance = f" ± {self.tolerance:.2g}" if self.tolerance else ""
+        expected = f"{self.relation} {self.predicted:.4g}{tolerance}"
+        return self.quantity, f"{self.measured:.4g}", expected, self.verdict
+
 
 def _word(holds: bool) -> Literal["holds", "fails"]:
     return "holds" if holds else "fails"
 
 
-def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> Row:
+def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> Comparison:
     """``measured = predicted ± tolerance``."""
-    return Row(quantity, float(measured), "=", float(predicted), float(tolerance))
+    return Comparison(quantity, float(measured), "=", float(predicted), float(tolerance))
 
 
-def at_most(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> Row:
+def at_most(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> Comparison:
     """``measured ≤ predicted + tolerance``."""
-    return Row(quantity, float(measured), "≤", float(predicted), float(tolerance))
+    return Comparison(quantity, float(measured), "≤", float(predicted), float(tolerance))
 
 
-def at_least(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> Row:
+def at_least(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> Comparison:
     """``measured ≥ predicted − tolerance``."""
-    return Row(quantity, float(measured), "≥", float(predicted), float(tolerance))
+    return Comparison(quantity, float(measured), "≥", float(predicted), float(tolerance))
 
 
-def reports(quantity: str, measured: float) -> Row:
+def reports(quantity: str, measured: float) -> Comparison:
     """A measurement that no statement predicts."""
-    return Row(quantity, float(measured))
+    return Comparison(quantity, float(measured))
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One point of a picture; ``x`` is a number or a word."""
-
-    x: float | str
-    y: float
-    series: str
-    kind: Literal["measured", "predicted"]
+def measured(x: float | str, y: float, series: str) -> Row:
+    """A mark that a simulation made; ``x`` is a number or a word."""
+    return {"x": x, "y": float(y), "series": series, "kind": "measured"}
 
 
-def measured(x: float | str, y: float, series: str) -> Mark:
-    """A mark that a simulation made."""
-    return Mark(x, float(y), series, "measured")
-
-
-def predicted(x: float | str, y: float, series: str) -> Mark:
+def predicted(x: float | str, y: float, series: str) -> Row:
     """A mark that a formula made."""
-    return Mark(x, float(y), series, "predicted")
+    return {"x": x, "y": float(y), "series": series, "kind": "predicted"}
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A picture as tidy marks and the names of its axes; drawing is somebody else's work."""
+def chart(title: str, x: str, y: str, marks: Sequence[Row], *, log_x: bool = False, log_y: bool = False) -> ChartSpec:
+    """Bars over words, dots for measurements and lines for formulas over numbers.
 
-    title: str
-    x: str
-    y: str
-    marks: tuple[Mark, ...]
-    log_x: bool = False
-    log_y: bool = False
+    Args:
+        title: the finding.
+        x: title of the axis across.
+        y: title of the axis upwards.
+        marks: what :func:`measured` and :func:`predicted` made.
+        log_x: whether the axis across is logarithmic.
+        log_y: whether the axis upwards is logarithmic.
+    """
+    across, height = Field("x", x, log=log_x), Field("y", y, log=log_y)
+    simulated = [mark for mark in marks if mark["kind"] == "measured"]
+    formula = [mark for mark in marks if mark["kind"] == "predicted"]
+    if isinstance(marks[0]["x"], str):
+        levels = [Rule(mark["y"], mark["series"]) for mark in formula]
+        return ChartSpec("bars", simulated, across, height, "series", title, levels=levels)
+    if simulated and formula:
+        note = "Dots measured, lines predicted."
+        return ChartSpec("points", simulated, across, height, "series", title, note, fit=formula)
+    return ChartSpec("curves", simulated or formula, across, height, "series", title)
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What a simulation found."""
 
-    rows: tuple[Row, ...]
-    chart: Chart
+    rows: tuple[Comparison, ...]
+    chart: ChartSpec
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,8 @@ class Result:
     statement: str
     source: str
     parameters: Mapping[str, Any]
-    rows: tuple[Row, ...]
-    chart: Chart
+    rows: tuple[Comparison, ...]
+    chart: ChartSpec
 
     @property
     def holds(self) -> bool:
@@ -138,15 +149,27 @@ class Result:
         """The last word."""
         return _word(self.holds)
 
+    @property
+    def marks(self) -> tuple[Row, ...]:
+        """The marks of the chart, measured and predicted."""
+        levels = [predicted(self.chart.rows[0]["x"], level.at, level.label) for level in self.chart.levels]
+        return (*self.chart.rows, *self.chart.fit, *levels)
+
+    @property
+    def table(self) -> Table:
+        """Measurements beside predictions, for people."""
+        settings = ", ".join(f"{key} = {_brief(value)}" for key, value in self.parameters.items())
+        return listing(settings, ("quantity", "measured", "predicted", ""), [row.cells for row in self.rows])
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON data; what is not a finite number is null."""
         table = [
             {
                 "quantity": row.quantity,
-                "predicted": _finite(row.predicted),
+                "predicted": plain(row.predicted),
                 "relation": row.relation,
-                "measured": _finite(row.measured),
-                "tolerance": _finite(row.tolerance),
+                "measured": plain(row.measured),
+                "tolerance": plain(row.tolerance),
                 "holds": row.holds,
             }
             for row in self.rows
@@ -162,20 +185,17 @@ class Result:
             "verdict": self.verdict,
             "chart": {
                 "title": self.chart.title,
-                "x": self.chart.x,
-                "y": self.chart.y,
-                "marks": [{key: _finite(value) for key, value in asdict(mark).items()} for mark in self.chart.marks],
+                "x": self.chart.x.heading,
+                "y": self.chart.y.heading,
+                "marks": [{key: plain(value) for key, value in mark.items()} for mark in self.marks],
             },
         }
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, bool | str) or value is None:
-        return value
-    number = float(value)
-    if not math.isfinite(number):
-        return None
-    return int(number) if isinstance(value, int) else number
+def _brief(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(_brief(item) for item in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def theorem(name: str) -> Callable[[Callable[P, Evidence]], Callable[P, Result]]:

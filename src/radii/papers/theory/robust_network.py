@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from radii.data.synthetic import Labels, Points, balanced_signs, sphere
 from radii.papers.theory.max_margin import TwoLayerNetwork, assume_dimensions, exponent, perturbation_length
 from radii.papers.theory.result import (
-    Chart,
+    Comparison,
     Evidence,
-    Mark,
-    Row,
     assume,
     at_least,
     at_most,
+    chart,
     equals,
     measured,
     predicted,
@@ -30,6 +29,7 @@ from radii.papers.theory.result import (
     theorem,
 )
 from radii.randomness import numpy_stream
+from radii.tables import Row
 
 
 def robust_two_layer(x: Points, y: Labels) -> tuple[TwoLayerNetwork, float]:
@@ -52,8 +52,8 @@ def robust_network(
 ) -> Evidence:
     """The explicit network attacked below its radius, and walked out of it at exactly that radius."""
     assume_dimensions(d, restarts=restarts)
-    rows: list[Row] = []
-    picture: list[Mark] = []
+    rows: list[Comparison] = []
+    picture: list[Row] = []
     radii = []
     for dimension in d:
         count = round(math.sqrt(dimension)) if n is None else n
@@ -75,8 +75,7 @@ def robust_network(
             predicted(dimension, perturbation_length(dimension, count), "maximum margin, √(d/n)"),
         ]
     rows.append(at_least("exponent of R in d, at least 1/2", exponent(d, radii), 0.5))
-    chart = Chart("Robust networks exist", "d", "length", tuple(picture), log_x=True, log_y=True)
-    return Evidence(tuple(rows), chart)
+    return Evidence(tuple(rows), chart("Robust networks exist", "d", "length", picture, log_x=True, log_y=True))
 
 
 def _exit(network: TwoLayerNetwork, x: NDArray[np.float64], y: int) -> float:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from radii.errors import InputError
+from radii.data.dataset import Data
+from radii.data.gallery import picture
+from radii.geometry.audit import Audit
+from radii.geometry.pairs import closest_pairs
+from radii.tables import format_radius
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,9 @@ class Gallery:
 
 
 def data_uri(pixels: Any) -> str:
-    """An image (C, H, W) or (H, W), uint8 or floats in [0, 1], as a PNG data URI; C is 1 or 3."""
-    array = np.asarray(pixels.detach().cpu() if hasattr(pixels, "detach") else pixels)
-    if array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3 or array.shape[0] not in (1, 3):
-        raise InputError(f"A picture must be (C, H, W) with 1 or 3 channels, got the shape {array.shape} instead.")
-    if array.dtype != np.uint8:
-        if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
-            raise InputError(f"Pixels must lie in [0, 1], got [{array.min():.3g}, {array.max():.3g}].")
-        array = np.rint(array * 255).astype(np.uint8)
-    image = Image.fromarray(array[0] if array.shape[0] == 1 else np.moveaxis(array, 0, -1))
+    """An image as a PNG data URI; see :func:`radii.data.gallery.picture` for what ``pixels`` may be."""
     file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
+    picture(pixels).save(file, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
@@ -61,3 +54,19 @@ def perturbation(clean: Any, adversarial: Any) -> str:
     moved = np.asarray(adversarial, dtype=np.float64) - np.asarray(clean, dtype=np.float64)
     most = np.abs(moved).max()
     return data_uri(0.5 + moved / (2 * most) if most > 0 else np.full(moved.shape, 0.5))
+
+
+def closest_pairs_gallery(audit: Audit, data: Data) -> Gallery:
+    """The closest pairs of training images: what sets the separation."""
+    examples = tuple(
+        Example(
+            f"{format_radius(float(f'{pair.distance:.3g}'))} apart",
+            tuple(
+                Picture(data_uri(image), f"{name}, image {index}")
+                for image, name, index in zip((pair.point, pair.neighbor), pair.classes, pair.indices, strict=True)
+            ),
+        )
+        for pair in closest_pairs(audit.train, data.train, data.train)
+    )
+    note = f"Each training image beside its nearest one of another class, in {audit.norm}, nearest first."
+    return Gallery(data.name, examples, note)

@@ -1,21 +1,20 @@
 """The parts of a drawing: axes, colors, tooltips, rules. Charts are put together from these.
 
-Rows arrive under the short names x, y, low, high, series, dash, value (see
-:func:`radii.report.rows.picked`); colors and fonts come from the theme.
+Rows arrive under the short names x, y, low, high, series, dash (see
+:func:`short_rows`); colors and fonts come from the theme.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import altair as alt
 
-from radii.errors import InputError
-from radii.report.rows import Field, distinct, plain
+from radii.errors import InputError, unknown_name
 from radii.report.theme import LIGHT
+from radii.tables import Field, Row, Rule, Span, distinct, plain
 
 Values = list[dict[str, Any]]
 Side = Literal["x", "y"]
@@ -24,12 +23,37 @@ DASHES = ([1, 0], [6, 4], [2, 3], [10, 3, 2, 3])
 HOVER = "hover"  # a layer of this name only carries tooltips; still pictures leave it out
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A labeled line across a chart: an epsilon, a published figure, a goal."""
+def short_rows(rows: Sequence[Row], fields: Mapping[str, Field], kind: str) -> Values:
+    """Rows reduced to the fields that a chart draws, under the chart's own short names.
 
-    at: float
-    label: str = ""
+    The short names keep specs small, and no field name that a user chose
+    (``a.b``, ``x[0]``) is ever read as a path into nested data.
+
+    Args:
+        rows: tidy rows.
+        fields: the field behind each short name.
+        kind: the chart, for errors.
+
+    Raises:
+        InputError: there are no rows, or a field is in none of them.
+    """
+    if not rows:
+        raise InputError(f"{kind} needs at least one row, got none.")
+    names = {short: which.name for short, which in fields.items()}
+    if "y" in fields:
+        names |= {end: name for end in ("low", "high") if (name := getattr(fields["y"], end))}
+    present = set().union(*(row.keys() for row in rows))
+    for name in names.values():
+        if name not in present:
+            raise unknown_name(f"field of {kind}'s rows", name, present)
+    return [{short: _rounded(plain(row.get(name))) for short, name in names.items()} for row in rows]
+
+
+def _rounded(value: Any) -> Any:
+    """Six significant digits are more than a screen shows, and a third of the bytes."""
+    if not isinstance(value, float):
+        return value
+    return 0.0 if abs(value) < 1e-12 else float(f"{value:.6g}")  # rounding below zero would stretch an axis
 
 
 def base(values: Values) -> alt.Chart:
@@ -68,11 +92,9 @@ def _log_ticks(which: Field, values: Sequence[float | None]) -> list[float]:
     return [tick for tick in ticks if min(numbers) <= tick <= max(numbers)]
 
 
-def categories(which: Field, side: Side, values: Values) -> Any:
-    """An axis of names, in the order of the rows."""
-    order = distinct(row[side] for row in values)
-    if side == "y":
-        return alt.Y("y:N", title=which.heading, sort=order)
+def categories(which: Field, values: Values) -> Any:
+    """An x axis of names, in the order of the rows."""
+    order = distinct(row["x"] for row in values)
     return alt.X("x:N", title=which.heading, sort=order, axis=alt.Axis(labelAngle=0))
 
 
@@ -81,17 +103,17 @@ def ends(which: Field) -> dict[str, Any]:
     return {"y": alt.Y("low:Q", title=which.heading), "y2": alt.Y2("high:Q")}
 
 
-def colors(values: Values, series: Field | None, symbol: str = "square") -> dict[str, Any]:
+def colors(values: Values, symbol: str = "square") -> dict[str, Any]:
     """One color per series, in the order of the rows; nothing where there are no series."""
-    if series is None:
+    if "series" not in values[0]:
         return {}
     names = _few(values, "series", len(LIGHT.series), "series")
     return {"color": alt.Color("series:N", scale=alt.Scale(domain=names), legend=_legend(symbol))}
 
 
-def dashes(values: Values, dash: Field | None) -> dict[str, Any]:
+def dashes(values: Values) -> dict[str, Any]:
     """One dash pattern per kind of line."""
-    if dash is None:
+    if "dash" not in values[0]:
         return {}
     kinds = _few(values, "dash", len(DASHES), "dash patterns")
     scale = alt.Scale(domain=kinds, range=list(DASHES[: len(kinds)]))
@@ -101,7 +123,7 @@ def dashes(values: Values, dash: Field | None) -> dict[str, Any]:
 def _few(values: Values, key: str, most: int, what: str) -> list[Any]:
     names = distinct(row[key] for row in values)
     if len(names) > most:
-        raise InputError(f"A chart shows at most {most} {what}, got {len(names)}; draw a heatmap or several charts.")
+        raise InputError(f"A chart shows at most {most} {what}, got {len(names)}; draw several charts.")
     return names
 
 
@@ -120,13 +142,12 @@ def tip(short: str, which: Field, values: Values, suffix: str = "") -> alt.Toolt
     return alt.Tooltip(f"{short}:N", title=title)
 
 
-def tips(values: Values, fields: Mapping[str, Field | None]) -> list[alt.Tooltip]:
+def tips(values: Values, fields: Mapping[str, Field]) -> list[alt.Tooltip]:
     """A tooltip of all fields, and of the interval of y."""
-    made = [tip(short, which, values) for short, which in fields.items() if which is not None]
-    y = fields.get("y")
-    if y is not None and "low" in values[0]:
-        made += [tip("low", y, values, " from"), tip("high", y, values, " to")]
-    return made
+    tooltips = [tip(short, which, values) for short, which in fields.items()]
+    if "low" in values[0]:
+        tooltips += [tip("low", fields["y"], values, " from"), tip("high", fields["y"], values, " to")]
+    return tooltips
 
 
 def rule_layers(rules: Sequence[Rule], side: Side) -> list[alt.Chart]:
@@ -146,3 +167,14 @@ def rule_layers(rules: Sequence[Rule], side: Side) -> list[alt.Chart]:
         looks = ("rule-halo", "rule-label") if rule.label else ()
         labels += [data.mark_text(style=look, **place).encode(text="label:N", **spot) for look in looks]
     return lines + labels
+
+
+def span_layers(span: Span, across: dict[str, Any]) -> list[alt.Chart]:
+    """A pale band over the whole height with its label at the foot."""
+    data = base([{"x": span.start, "end": span.end}])
+    band = data.mark_rect(opacity=0.1).encode(x2="end:Q", y=alt.value(0), y2=alt.value("height"), **across)
+    place: dict[str, Any] = {"align": "left", "baseline": "bottom", "dx": 6, "dy": -6}
+    return [
+        band,
+        data.mark_text(text=span.label, style="rule-label", **place).encode(y=alt.value("height"), **across),
+    ]
