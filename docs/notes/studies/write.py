@@ -9,7 +9,7 @@ from PIL import Image
 
 from radii.papers.claims.claim import choose
 from radii.papers.claims.judgment import ledger
-from radii.report.studies import save, tabulated
+from radii.report.study_page import save
 from radii.runs.store import Store
 from radii.studies import results
 from radii.studies.results import Evidence
@@ -24,16 +24,14 @@ def page(name: str) -> str:
     """One study: command, table, picture, claims."""
     made, found = registered_study(name), _found(name)
     findings = made.analyze(found.measured)
-    numbers = tabulated(findings)
-    rows = [numbers.columns, ["---"] * len(numbers.columns), *numbers.rows]
     parts = [
         f"# {made.title}",
         (sys.modules[made.analyze.__module__].__doc__ or "").strip(),
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
         f"{len(found.measured)} of {found.planned} cells; the runs took {found.seconds / 60:.0f} minutes by the clock, "
         f"one thread each, on a machine with other work (torch {found.environment['versions']['torch']}).",
-        "\n".join("| " + " | ".join(row) + " |" for row in rows),
-        f"![{findings.drawings[0].title}]({name}.png)",
+        findings.table.to_markdown(),
+        f"![{findings.charts[0].title}]({name}.png)",
         "## Claims",
         "| | claim | measured | published |\n| --- | --- | --- | --- |\n"
         + "\n".join(

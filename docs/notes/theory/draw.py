@@ -7,14 +7,13 @@ from pathlib import Path
 
 from PIL import Image
 
-from radii.cli.theory import drawn
 from radii.papers.theory import STATEMENTS
-from radii.report.drawing import save
+from radii.report.charts import save
 
 HERE = Path(__file__).parent
 
 for name in sys.argv[1:] or STATEMENTS:
     result = STATEMENTS[name].simulation()()
-    picture = save(drawn(result.chart), HERE / f"{name}.png")
+    picture = save(result.chart, HERE / f"{name}.png")
     Image.open(picture).convert("RGB").quantize(48).save(picture, optimize=True)  # flat colors need no more
     print(name, result.verdict, f"{picture.stat().st_size / 1000:.0f} kB")
