@@ -104,7 +104,7 @@ def test_a_grid_can_be_proved(tmp_path: Path) -> None:
     study, store = toml.load(written(tmp_path, text)), Store(tmp_path / "runs")
     (cell,) = study.cells("cpu")
     found = Measured(cell.place, store.ensure(cell.step).result)
-    (row,) = study.analyze([found]).rows
+    (row,) = study.analyze([found]).table.rows
     assert 0 <= row["proved"] <= row["unbroken"] <= row["clean"] <= 1
     with pytest.raises(InputError, match=r"measure\.prove\.threat: bounds exist for l2 and linf balls"):
         toml.load(written(tmp_path, text.replace("linf:0.1", "l1:0.1")))
@@ -216,11 +216,11 @@ def cell(n: int, seed: int, clean: float, certified: float) -> Measured:
 
 def test_the_analysis_means_over_seeds_and_draws_over_sizes() -> None:
     findings = analyze([cell(100, 0, 0.5, 0.2), cell(100, 1, 0.7, 0.4), cell(200, 0, 0.9, 0.6)])
-    assert findings.rows == (
+    assert findings.table.rows == (
         {"n": 100, "seeds": 2, "clean": pytest.approx(0.6), "certified at 0.5": pytest.approx(0.3)},
         {"n": 200, "seeds": 1, "clean": 0.9, "certified at 0.5": 0.6},
     )
-    (drawing,) = findings.drawings
+    (drawing,) = findings.charts
     assert (drawing.kind, drawing.x.name, drawing.x.log) == ("curves", "n", True)
     assert {row["curve"] for row in drawing.rows} == {"clean", "certified at 0.5"}
     assert analyze([]).rows == ()
