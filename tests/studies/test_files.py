@@ -220,10 +220,10 @@ def test_the_analysis_means_over_seeds_and_draws_over_sizes() -> None:
         {"n": 100, "seeds": 2, "clean": pytest.approx(0.6), "certified at 0.5": pytest.approx(0.3)},
         {"n": 200, "seeds": 1, "clean": 0.9, "certified at 0.5": 0.6},
     )
-    (drawing,) = findings.charts
-    assert (drawing.kind, drawing.x.name, drawing.x.log) == ("curves", "n", True)
-    assert {row["curve"] for row in drawing.rows} == {"clean", "certified at 0.5"}
-    assert analyze([]).rows == ()
+    (chart,) = findings.charts
+    assert (chart.kind, chart.x.name, chart.x.log) == ("curves", "n", True)
+    assert {row["curve"] for row in chart.rows} == {"clean", "certified at 0.5"}
+    assert analyze([]).table.rows == ()
 
 
 def test_the_example_of_the_docs_is_understood() -> None:
