@@ -10,7 +10,7 @@ from radii.threat import format_radius
 
 
 @dataclass(frozen=True)
-class Observation:
+class ObservedClaim:
     """A statement, its source, whether it holds on this data, and the figures that say it."""
 
     statement: str
@@ -23,7 +23,7 @@ class Observation:
         return dict(vars(self))
 
 
-def observations(found: Assessment) -> tuple[Observation, ...]:
+def observations(found: Assessment) -> tuple[ObservedClaim, ...]:
     """Every statement that can be judged by an assessment, in the order of the report."""
     return (
         separated(found),
@@ -36,10 +36,10 @@ def observations(found: Assessment) -> tuple[Observation, ...]:
     )
 
 
-def separated(found: Assessment) -> Observation:
+def separated(found: Assessment) -> ObservedClaim:
     """Classes farther apart than 2 epsilon."""
     least, epsilon = found.limits.least_distance, found.ball.radius
-    return Observation(
+    return ObservedClaim(
         "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
         "Yang et al. 2020, separation",
         least > 2 * epsilon,
@@ -47,10 +47,10 @@ def separated(found: Assessment) -> Observation:
     )
 
 
-def without_contradictions(found: Assessment) -> Observation:
+def without_contradictions(found: Assessment) -> ObservedClaim:
     """No input with two labels."""
     count = found.limits.contradictory
-    return Observation(
+    return ObservedClaim(
         "No training input occurs with two labels.",
         "Yang et al. 2020, separation",
         count == 0,
@@ -58,10 +58,10 @@ def without_contradictions(found: Assessment) -> Observation:
     )
 
 
-def nearest_neighbor_falls_short(found: Assessment) -> Observation:
+def nearest_neighbor_falls_short(found: Assessment) -> ObservedClaim:
     """Separation of a sample is not robustness of the rule built from it."""
     rule, possible = found.limits.rule_astuteness, found.limits.share_possible
-    return Observation(
+    return ObservedClaim(
         "What the separation would allow, the nearest-neighbor rule on the training points does not reach.",
         "Yang et al. 2020, separation theorem",
         rule < possible,
@@ -69,14 +69,14 @@ def nearest_neighbor_falls_short(found: Assessment) -> Observation:
     )
 
 
-def proved_below_broken(found: Assessment) -> Observation:
+def proved_below_broken(found: Assessment) -> ObservedClaim:
     """No attack beats a certificate."""
     beaten, points = 0, 0
     for model in found.models:
         table = model.scores.points
         beaten += int((table.proved_radius[table.correct] > table.broken_radius[table.correct]).sum())
         points += int(table.correct.sum())
-    return Observation(
+    return ObservedClaim(
         "No attack errs within a proved radius.",
         "Prach & Lampert 2025, Eq. 2 and 5",
         beaten == 0,
@@ -84,13 +84,13 @@ def proved_below_broken(found: Assessment) -> Observation:
     )
 
 
-def broken_where_proved(found: Assessment) -> Observation:
+def broken_where_proved(found: Assessment) -> ObservedClaim:
     """The standard network errs where the 1-Lipschitz network is proved."""
     models = {model.name: model.scores.points for model in found.models}
     proved = models[LIPSCHITZ].proved & models[LIPSCHITZ].correct
     broken = models[STANDARD].broken
     share = float(broken[proved].mean()) if proved.any() else 0.0
-    return Observation(
+    return ObservedClaim(
         f"A standard network errs within ε = {format_radius(found.ball.radius)} at points "
         "where a 1-Lipschitz network is proved right.",
         "Prach & Lampert 2025, section 1",
@@ -99,11 +99,11 @@ def broken_where_proved(found: Assessment) -> Observation:
     )
 
 
-def accuracy_above_proved(found: Assessment) -> Observation:
+def accuracy_above_proved(found: Assessment) -> ObservedClaim:
     """Accuracy is easier than proved robustness."""
     scores = {model.name: model.scores for model in found.models}
     clean, proved = scores[STANDARD].clean.value, scores[LIPSCHITZ].robust.proved.value
-    return Observation(
+    return ObservedClaim(
         "The standard network's clean accuracy exceeds what the 1-Lipschitz network is proved to keep.",
         "Prach & Lampert 2025, Fig. 1 and 2",
         clean > proved,
@@ -111,11 +111,11 @@ def accuracy_above_proved(found: Assessment) -> Observation:
     )
 
 
-def predictions_kept(found: Assessment) -> Observation:
+def predictions_kept(found: Assessment) -> ObservedClaim:
     """Robustness with respect to predictions is the larger."""
     scores = {model.name: model.scores for model in found.models}
     pairs = [(name, own.stable.unbroken.value, own.robust.unbroken.value) for name, own in scores.items()]
-    return Observation(
+    return ObservedClaim(
         "Predictions survive the attacks at least as often as right predictions do.",
         "Ding et al. 2019, section 3.3",
         all(kept >= right for _, kept, right in pairs),

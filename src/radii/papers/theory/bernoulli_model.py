@@ -22,8 +22,8 @@ from scipy.stats import binom, norm
 from radii import progress
 from radii.data.synthetic import bernoulli_model as draw_bernoulli
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     at_most,
@@ -102,7 +102,7 @@ def bernoulli_model(
     assume(0 < ratio < 2, "No linear classifier is robust at epsilon ≥ 2 tau, so 0 < ratio < 2", f"ratio = {ratio:g}")
     assume(len(d) > 0 and tau_of(min(d), c) < 0.5, f"tau must be below 1/2, so d > (2c)^4 = {(2 * c) ** 4:.0f}", d)
     assume(min(d) >= 1000, "Sums over coordinates concentrate for d ≥ 1000", d)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
@@ -125,7 +125,7 @@ def _needed(d: int, tau: float, epsilon: float) -> int:
     return n
 
 
-def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Comparison], list[Row]]:
+def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[ResultRow], list[Row]]:
     tau = tau_of(d, c)
     epsilon = ratio * tau
     needed = _needed(d, tau, epsilon)
@@ -147,7 +147,7 @@ def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[Compari
     return rows, dots
 
 
-def _law_rows(c: float, ratio: float) -> list[Comparison]:
+def _law_rows(c: float, ratio: float) -> list[ResultRow]:
     """Asymptotics in closed form, where no simulation reaches."""
     ends = [normal_samples_needed(d, c, ratio) for d in (1e14, 1e16)]
     small = 0.1 * tau_of(1e18, c)
@@ -160,7 +160,7 @@ def _law_rows(c: float, ratio: float) -> list[Comparison]:
     ]
 
 
-def _sign_rows(c: float, draw: Generator, d: int = 1000, epsilon: float = 0.9, tests: int = 1000) -> list[Comparison]:
+def _sign_rows(c: float, draw: Generator, d: int = 1000, epsilon: float = 0.9, tests: int = 1000) -> list[ResultRow]:
     """One sample, real points, the strongest perturbation of a linear classifier, with and without signs."""
     theta = draw.choice([-1.0, 1.0], d)
     x, y = draw_bernoulli(1, theta, tau_of(d, c), draw)

@@ -25,8 +25,8 @@ from scipy.stats import norm
 
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     chart,
@@ -118,7 +118,7 @@ def concentration(
     return Evidence(tuple(rows), chart(title, "epsilon", "mass", tuple(marks)))
 
 
-def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[Comparison]:
+def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[ResultRow]:
     n, d = x.shape
     bound = cube_bound(epsilon, mass)
     axis = min(1.0, mass + epsilon)
@@ -147,7 +147,7 @@ def _quantile_of_sum(mass: float, d: int) -> float:
     return high if mass > 0.5 else 0.0
 
 
-def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[Comparison]:
+def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[ResultRow]:
     exact = half_ball_neighborhood(epsilon, d)
     bound = ball_bound(epsilon, 0.5, d)
     sharp, printed = (weak_ball_bound(epsilon, 0.5, d, c) for c in (SHARP_C, PRINTED_C))
@@ -164,7 +164,7 @@ def _ball_rows(d: int, epsilon: float, samples: int, draw: Generator) -> list[Co
     ]
 
 
-def _example_rows(x: NDArray[np.float32], samples: int, draw: Generator) -> list[Comparison]:
+def _example_rows(x: NDArray[np.float32], samples: int, draw: Generator) -> list[ResultRow]:
     """Example 2: 10 equal classes, ε = .5 in the cube and .09 in the ball of dimension 3072."""
     n, d = x.shape
     cube = vulnerable_share(10, cube_bound(0.5, 0.9))

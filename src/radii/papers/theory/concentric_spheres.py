@@ -24,8 +24,8 @@ from radii.data.synthetic import concentric_spheres as draw_spheres
 from radii.data.synthetic import sphere
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     assume_positive,
     at_least,
@@ -131,11 +131,11 @@ def _batch(count: int, n: int, outer: float, draw: Generator) -> tuple[Tensor, T
     return torch.from_numpy(x.astype(np.float32)), torch.from_numpy(2.0 * y - 1).float()
 
 
-def _width_rows(scores: Scores, widths: list[int], tests: int) -> list[Comparison]:
+def _width_rows(scores: Scores, widths: list[int], tests: int) -> list[ResultRow]:
     """What the section claims: attacked problems need more width, and more width or adversarial training helps."""
     slack = SIGMAS * proportion_error(0.5, tests)
     small, large = widths[0], widths[-1]
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     for width in widths:
         (clean, robust), (_, trained) = scores[STANDARD, width], scores[ADVERSARIAL, width]
         rows.append(reports(f"width {width}: standard, clean", clean))

@@ -22,8 +22,8 @@ from scipy.spatial import HalfspaceIntersection
 
 from radii.data.synthetic import Points, corners, sphere
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     at_most,
@@ -159,7 +159,7 @@ def facets(
     """Facets of known, random and constructed polytopes against the bound; where 4n would contradict it."""
     assume(2 <= largest <= 8, "Vertices are enumerated, so largest must lie in 2..8", largest)
     assume(0 <= random_polytopes <= 12, "random_polytopes must lie in 0..12", random_polytopes)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     for name, (n, count, distance) in _polytopes(largest, random_polytopes, seed).items():
         rows.append(at_least(f"{name}: facets, D ≤ {distance:.4f}", count, facet_bound(n, distance)))

@@ -26,8 +26,8 @@ from scipy.stats import norm
 
 from radii import progress
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     assume_positive,
     at_least,
@@ -125,7 +125,7 @@ def gaussian_model(
     )
     assume(len(d) > 0 and min(d) >= 100, "Sums over coordinates concentrate for d ≥ 100", d)
     assume_positive(draws=draws)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
@@ -146,7 +146,7 @@ def gaussian_model(
     return Evidence(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
 
 
-def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Comparison]:
+def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[ResultRow]:
     d = len(samples[0].theta)
     one = float(np.median([sample.error(1, 0.0) for sample in samples]))
     limit = -norm.ppf(predicted_error(1, d, c, 0.0))
@@ -172,7 +172,7 @@ def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Com
     return rows
 
 
-def _at_the_lower_bound(c: float, epsilon: float, seed: int) -> list[Comparison]:
+def _at_the_lower_bound(c: float, epsilon: float, seed: int) -> list[ResultRow]:
     """Three learners on as many whole samples as the lower bound allows, θ drawn from the prior N(0, I) of its proof.
 
     The posterior mean of yθ being within the budget is what defeats every

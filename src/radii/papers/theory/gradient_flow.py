@@ -26,8 +26,8 @@ from radii.papers.theory.max_margin import (
     universal_perturbation,
 )
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_most,
     chart,
@@ -52,7 +52,7 @@ def gradient_flow(
     """Length of the universal perturbation of trained networks on n = √d random points, against a random direction."""
     assume_dimensions(d, width=width, networks=networks)
     assume(0 < loss < 1, "The flow is known to converge once the loss is below 1", f"loss = {loss:g}")
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     averages: list[float] = []
     with progress.task("networks", len(d) * networks) as task:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from radii import progress
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     at_most,
@@ -98,7 +98,7 @@ def half_spaces(
     assume(0 < epsilon < 0.5, "Example 1 has robust error 2 epsilon, so 0 < epsilon < 1/2", f"epsilon = {epsilon:g}")
     assume(all(dimension >= 1 for dimension in d) and len(d) > 0, "Dimensions must be at least 1", d)
     assume(samples >= 100, "Shares need at least 100 samples", samples)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
@@ -117,7 +117,7 @@ def half_spaces(
     return Evidence(tuple(rows), chart(title, "d", "robust error", picture, log_x=True))
 
 
-def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[Comparison]:
+def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[ResultRow]:
     exact = central_mass(epsilon * d, d)
     noise = SIGMAS * proportion_error(exact, samples)
     rows = [

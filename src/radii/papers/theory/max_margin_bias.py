@@ -29,8 +29,8 @@ from radii.papers.theory.max_margin import (
     universal_perturbation,
 )
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     chart,
@@ -61,7 +61,7 @@ def max_margin_bias(
             assume(2 <= count <= (dimension + 1) / 3,
                    "The theorem needs 2 ≤ n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)), for orthogonal points (d + 1)/3 = "
                    f"{(dimension + 1) / 3:.1f}", f"n = {count} at d = {dimension}")  # fmt: skip
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     with progress.task("KKT points", len(rules) * len(d) + 2) as task:
         for rule, points in rules.items():
@@ -83,7 +83,7 @@ def max_margin_bias(
     return Evidence(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
 
 
-def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[Comparison], float]:
+def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[ResultRow], float]:
     x, y = orthogonal(n, d, draw), balanced_signs(n, draw)
     trained, _ = train(initial_network(d, width, draw), x, y)
     point = kkt_point(trained, x, y)

@@ -24,8 +24,8 @@ from scipy.spatial import cKDTree
 from radii.data.synthetic import Labels, Points, slabs
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     assume_positive,
     at_least,
@@ -153,7 +153,7 @@ def nearest_neighbor_bound(
     size = 37 * count if n is None else n
     atom_count = grid_points(delta, d)
     assume(size >= atom_count, f"The worst case has {atom_count} atoms of mass 1/n, so n must be at least that", size)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     for expansion in EXPANSIONS:
         m = max(atom_count, size * expansion // EXPANSIONS[-1])
@@ -181,7 +181,7 @@ def _averages(
     return np.array(pairs).T
 
 
-def _rows(name: str, n: int, atom_count: int, bound: float, certified: NDArray, attacked: NDArray) -> list[Comparison]:
+def _rows(name: str, n: int, atom_count: int, bound: float, certified: NDArray, attacked: NDArray) -> list[ResultRow]:
     error = SIGMAS * standard_error(certified)
     rows = [
         at_least(f"{name}, certified", certified.mean(), bound, error),

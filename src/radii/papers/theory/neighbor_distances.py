@@ -22,8 +22,8 @@ from scipy.spatial.distance import cdist
 from radii.geometry.neighbor_law import NeighborLaw
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     at_most,
@@ -107,7 +107,7 @@ def neighbor_distances(
     return Evidence(tuple(rows), chart(title, "n", "distance", picture, log_x=True, log_y=True))
 
 
-def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> list[Comparison]:
+def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> list[ResultRow]:
     """The median of m draws scatters by 1/(2√m f), where the density at the median is f = ½ log(2) d/r*."""
     rows = []
     for size, median in list(zip(sizes, medians, strict=True))[:: max(1, len(sizes) // 3)]:
@@ -122,7 +122,7 @@ def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> 
     return rows
 
 
-def _linear_rows(d: int) -> list[Comparison]:
+def _linear_rows(d: int) -> list[ResultRow]:
     low, high = linear_bracket(1000, d)
     return [
         at_most("Eq. 35 at n=1000: lower end under upper end", low, high),
@@ -132,7 +132,7 @@ def _linear_rows(d: int) -> list[Comparison]:
     ]
 
 
-def _estimator_rows(sizes: Array, d: int, medians: Array, cube: Array) -> list[Comparison]:
+def _estimator_rows(sizes: Array, d: int, medians: Array, cube: Array) -> list[ResultRow]:
     exact = np.array([exact_median(size, d) for size in sizes])
     power, line = NeighborLaw.power(sizes, medians), NeighborLaw.linear(sizes, medians)
     expected = NeighborLaw.linear(sizes, exact).dimension

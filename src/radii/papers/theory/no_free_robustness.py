@@ -23,8 +23,8 @@ from radii import progress
 from radii.data.synthetic import corners, random_function
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_most,
     chart,
@@ -208,7 +208,7 @@ def no_free_robustness(
     return Evidence(tuple(_table(n, scores, one_function)), _chart(n, averages))
 
 
-def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> list[Comparison]:
+def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> list[ResultRow]:
     exact, bound = memorizer_robust_accuracy(n), robust_accuracy_bound(n)
     rows = []
     for name, values in scores.items():

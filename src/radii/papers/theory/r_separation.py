@@ -21,8 +21,8 @@ from scipy.spatial.distance import cdist
 from radii.data.synthetic import Labels, Points, separated_classes
 from radii.models.zoo.distance import DistanceClassifier
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     assume_positive,
     at_most,
@@ -84,7 +84,7 @@ def r_separation(
     assume(classes >= 2, "Separation is a distance between classes, so classes must be at least 2", classes)
     assume(r > 0, "r-separation needs r > 0", f"r = {r:g}")
     assume_positive(per_class=per_class, d=d, trials=trials)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     for norm in NORMS:
         draw = numpy_stream(seed, "r-separation", norm)
@@ -95,7 +95,7 @@ def r_separation(
     return Evidence(tuple(rows), chart(title, "distance / r", "astuteness", picture))
 
 
-def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: int, draw: Generator) -> list[Comparison]:
+def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: int, draw: Generator) -> list[ResultRow]:
     distance, rivals = nearest_rivals(data, labels, norm)
     scores = distance_scores(data, data, labels, r, norm)
     others = np.where(np.arange(scores.shape[1]) == labels[:, None], np.inf, scores).min(1)

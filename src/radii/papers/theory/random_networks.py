@@ -25,8 +25,8 @@ from torch.nn import functional as F
 from radii import progress
 from radii.papers.theory.result import (
     SIGMAS,
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     chart,
@@ -164,7 +164,7 @@ def random_networks(
            ", ".join(activations))  # fmt: skip
     assume(networks >= 10, "The standard error is over networks, so at least 10", networks)
     assume(inputs >= 1, "inputs must be at least 1", inputs)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     cells = [(dd, kk, activation) for activation in activations for dd in d for kk in k]
     with progress.task("cells", len(cells)) as task:
@@ -178,7 +178,7 @@ def random_networks(
     return Evidence(tuple(rows), chart(title, "length of the step", "flipped", picture))
 
 
-def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[Comparison]:
+def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[ResultRow]:
     """The closed form is the limit of large d and k: cells with either below 100 are only reported."""
     cell = f"{activation}, d={d}, k={k}"
     large = min(d, k) >= 100

@@ -23,7 +23,7 @@ SIGMAS = 4.0  # noise is allowed four standard errors: one false alarm in 16,000
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ResultRow:
     """One line of the table: ``measured`` must stand in ``relation`` to ``predicted``, up to ``tolerance``.
 
     One without a prediction only reports.
@@ -67,24 +67,24 @@ def _word(holds: bool) -> Literal["holds", "fails"]:
     return "holds" if holds else "fails"
 
 
-def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> Comparison:
+def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> ResultRow:
     """``measured = predicted ± tolerance``."""
-    return Comparison(quantity, float(measured), "=", float(predicted), float(tolerance))
+    return ResultRow(quantity, float(measured), "=", float(predicted), float(tolerance))
 
 
-def at_most(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> Comparison:
+def at_most(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> ResultRow:
     """``measured ≤ predicted + tolerance``."""
-    return Comparison(quantity, float(measured), "≤", float(predicted), float(tolerance))
+    return ResultRow(quantity, float(measured), "≤", float(predicted), float(tolerance))
 
 
-def at_least(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> Comparison:
+def at_least(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> ResultRow:
     """``measured ≥ predicted − tolerance``."""
-    return Comparison(quantity, float(measured), "≥", float(predicted), float(tolerance))
+    return ResultRow(quantity, float(measured), "≥", float(predicted), float(tolerance))
 
 
-def reports(quantity: str, measured: float) -> Comparison:
+def reports(quantity: str, measured: float) -> ResultRow:
     """A measurement that no statement predicts."""
-    return Comparison(quantity, float(measured))
+    return ResultRow(quantity, float(measured))
 
 
 def measured(x: float | str, y: float, series: str) -> Row:
@@ -124,7 +124,7 @@ def chart(title: str, x: str, y: str, marks: Sequence[Row], *, log_x: bool = Fal
 class Evidence:
     """What a simulation found."""
 
-    rows: tuple[Comparison, ...]
+    rows: tuple[ResultRow, ...]
     chart: ChartSpec
 
 
@@ -136,7 +136,7 @@ class Result:
     statement: str
     source: str
     parameters: Mapping[str, Any]
-    rows: tuple[Comparison, ...]
+    rows: tuple[ResultRow, ...]
     chart: ChartSpec
 
     @property

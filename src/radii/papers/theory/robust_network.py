@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from radii.data.synthetic import Labels, Points, balanced_signs, sphere
 from radii.papers.theory.max_margin import TwoLayerNetwork, assume_dimensions, exponent, perturbation_length
 from radii.papers.theory.result import (
-    Comparison,
     Evidence,
+    ResultRow,
     assume,
     at_least,
     at_most,
@@ -52,7 +52,7 @@ def robust_network(
 ) -> Evidence:
     """The explicit network attacked below its radius, and walked out of it at exactly that radius."""
     assume_dimensions(d, restarts=restarts)
-    rows: list[Comparison] = []
+    rows: list[ResultRow] = []
     picture: list[Row] = []
     radii = []
     for dimension in d:
