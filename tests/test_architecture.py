@@ -13,8 +13,8 @@ FLOOR = {
     for floor, names in enumerate(
         (
             ("errors", "progress"),
-            ("atomic", "allocator", "spec", "registry", "randomness", "tables"),
-            ("threat",),
+            ("atomic", "allocator", "environment", "spec", "registry", "randomness", "tables"),
+            ("checksums", "threat"),
             ("data",),
             ("geometry",),
             ("models",),

@@ -4,14 +4,19 @@ A registry maps short names to ``module:attribute`` strings, so nothing is
 imported before it is used. Three ways to add to it: pass the object itself
 from Python; write ``package.module:factory`` on your own command line;
 publish an entry point in the group ``radii.<kind>s``.
+
+Importing a module runs its code. An import path that a person typed is
+followed; one that stands in a file (a study, a bundle) is followed only if the
+person names it as trusted, see :func:`check_trust`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -26,11 +31,13 @@ class Registry:
 
     ``positional`` names the arguments that the caller of a factory supplies
     (``input_shape`` and ``classes`` for a model) and a user may not override.
+    ``product`` is the import path of the type that every factory must make.
     """
 
     kind: str
     known: dict[str, str]
     positional: tuple[str, ...] = ()
+    product: str = ""
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self.known | self._published()))
@@ -40,19 +47,33 @@ class Registry:
 
     def entry(self, name: str) -> Any:
         """The object called ``name``, or at the import path ``name``."""
-        if ":" in name:
-            return _imported(name, self.kind)
+        if is_import_path(name):
+            return _imported_own(name, self.kind)
         table = self.known | self._published()
         if name not in table:
             raise unknown_name(self.kind, name, table, f"Or give an import path, package.module:{self.kind}.")
         return _imported(table[name], self.kind)
 
     def factory(self, name: str) -> Callable[..., Any]:
-        """The factory called ``name``, or at the import path ``name``."""
+        """The factory called ``name``, or at the import path ``name``; it is not called."""
         entry = self.entry(name)
-        if not callable(entry):
+        if not callable(entry) or inspect.isbuiltin(entry):
             raise InputError(f"The {self.kind} {name!r} must be a class or a function, got {entry!r} instead.")
+        if self.product and inspect.isclass(entry):
+            wanted = _imported(self.product, self.kind)
+            if not issubclass(entry, wanted):
+                raise InputError(f"The {self.kind} {name!r} must be a {_spelled(wanted)}, got {entry!r} instead.")
         return entry
+
+    def make(self, name: str, *values: Any, **arguments: Any) -> Any:
+        """What the factory called ``name`` makes of these arguments; anything but a ``product`` is refused."""
+        result = self.factory(name)(*values, **arguments)
+        wanted = _imported(self.product, self.kind) if self.product else object
+        if not isinstance(result, wanted):
+            raise InputError(
+                f"The {self.kind} {name!r} must return a {_spelled(wanted)}, got {type(result).__name__} instead."
+            )
+        return result
 
     def arguments(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """``given`` checked against the factory's signature, with its defaults written out."""
@@ -82,17 +103,54 @@ def _published(group: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
+def is_import_path(name: str) -> bool:
+    """Whether ``name`` is ``package.module:attribute`` instead of a name that a registry knows."""
+    return ":" in name
+
+
+def check_trust(name: str, trust: Collection[str], where: str) -> None:
+    """Refuse an import path that a file names and its user did not.
+
+    Args:
+        name: a known name, or an import path, whose module would be run.
+        trust: the import paths that the user named.
+        where: the file that wants it.
+
+    Raises:
+        InputError: ``name`` is an import path and not in ``trust``.
+    """
+    if is_import_path(name) and name not in trust:
+        raise InputError(
+            f"{where} wants to import {name!r}, which runs code. If you trust it, say so: --trust {name} "
+            f"(in Python: trust=[{name!r}])."
+        )
+
+
+def _imported_own(path: str, kind: str) -> Any:
+    """What a user's own import path names; modules in the current folder are found, after all installed ones."""
+    if path.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:
+        raise InputError(f"The {kind} {path!r} is a part of Python itself, which is no {kind}.")
+    folder = os.getcwd()
+    if folder not in sys.path and "" not in sys.path:  # a console script does not see the user's folder otherwise
+        sys.path.append(folder)
+    return _imported(path, kind)
+
+
 def _imported(path: str, kind: str) -> Any:
     module_name, _, attribute = path.partition(":")
-    if "" not in sys.path:  # a console script does not see the user's folder otherwise
-        sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise InputError(f"The {kind} {path!r} cannot be imported: {error}.") from error
+    except Exception as error:  # whatever a user's module raises while it runs
+        raise InputError(f"The {kind} {path!r} cannot be imported: {type(error).__name__}: {error}.") from error
     if not hasattr(module, attribute):
         raise InputError(f"The {kind} {path!r} does not exist: module {module_name!r} has no attribute {attribute!r}.")
     return getattr(module, attribute)
+
+
+def _spelled(wanted: type) -> str:
+    return f"{wanted.__module__}.{wanted.__name__}"
 
 
 def _coerced(where: str, value: Any, default: Any) -> Any:

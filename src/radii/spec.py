@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from math import isfinite
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -81,3 +82,26 @@ def explain(error: ValidationError, what: str) -> InputError:
         came = "" if fault["type"] in {"missing", "value_error"} else f", got {fault['input']!r}"
         faults.append(f"{where}: {reason}{came}")
     return InputError(f"{what}: " + "; ".join(faults) + ".")
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Args:
+        path: the file.
+        what: what the file should be, for the sentence about one that is not: ``a model card``.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON, is nested too deeply, or is no object.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except RecursionError as error:
+        raise InputError(f"{path} is not {what}: it is nested too deeply.") from error
+    except OSError as error:
+        raise InputError(f"{path} is not {what}: {error.strerror or error}.") from error
+    except ValueError as error:  # not JSON, not UTF-8, or a number of too many digits
+        raise InputError(f"{path} is not {what}: {error}.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is not {what}: an object {{…}} is expected, got {type(content).__name__} instead.")
+    return content

@@ -65,7 +65,7 @@ def test_mistakes_are_sentences(radii: Callable, bundle: Path, tmp_path: Path) -
     exported = radii("export", bundle, tmp_path / "model.pt2")
     assert exported.code == 0, exported.err
     assert (tmp_path / "model.pt2").is_file()
-    again = radii("export", tmp_path / "model.pt2", tmp_path / "again.pt2")
+    again = radii("export", tmp_path / "model.pt2", tmp_path / "again.pt2", "--trust", tmp_path / "model.pt2")
     assert again.code == 2
     assert "exported already" in again.err
 
@@ -75,7 +75,8 @@ def test_what_cannot_be_certified_is_told_in_a_sentence(radii: Callable, bundle:
     assert (linf.code, "certifies l2 balls" in linf.err) == (2, True)
     program = tmp_path / "model.pt2"
     assert radii("export", bundle, program).code == 0
-    outcome = radii("certify", program, "digits", "--points", 5, "--method", "margin")
+    outcome = radii("certify", program, "digits", "--points", 5, "--method", "margin", "--trust", program)
     assert (outcome.code, "GraphModule" in outcome.err) == (2, True)
-    smoothed = radii("certify", program, "digits", "--points", 2, "--method", "smoothing", "--sigma", "0.1")
+    by_noise = ("--points", 2, "--method", "smoothing", "--sigma", "0.1", "--trust", program)
+    smoothed = radii("certify", program, "digits", *by_noise)
     assert smoothed.code == 0, smoothed.err

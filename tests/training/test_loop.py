@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from radii.data.batches import Augmentation, Batches
@@ -239,11 +240,25 @@ def test_curves_are_recorded_on_request(tmp_path: Path) -> None:
         assert name in content
 
 
-def test_a_file_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["garbage", "truncated", "flipped bit", "another file"])
+def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    path.write_bytes(b"\x80\x04garbage")
-    with pytest.raises(InputError, match="not a checkpoint of radii"):
-        fit(Recipe(epochs=1), path)
+    recipe = Recipe(epochs=1, batch_size=20)
+    whole, _ = fit(recipe, path)
+    content = bytearray(path.read_bytes())
+    if kind == "flipped bit":
+        content[-5] ^= 1
+    if kind == "another file":
+        save_file({"a": torch.ones(2)}, path)
+        content = bytearray(path.read_bytes())
+    path.write_bytes({"garbage": b"\x80\x04garbage", "truncated": content[: len(content) // 2]}.get(kind, content))
+    again, _ = fit(recipe, path)
+    assert "It is set aside; the training starts from the beginning." in caplog.text
+    assert (tmp_path / "damaged-checkpoint.safetensors").exists()
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name])
 
 
 def test_statistics_agree_with_numpy() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from radii.cli import terminal
 from radii.cli.evaluate import DatasetName, Model, Points, Threat, Weights
-from radii.cli.terminal import Device, Json, Seed
+from radii.cli.terminal import Device, Json, Seed, Trust
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -22,6 +22,7 @@ def attack(
     name: Annotated[str, typer.Option("--attack", help="apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd, …")] = "apgd-ce",
     points: Points = 1000,
     weights: Weights = None,
+    trust: Trust = None,
     out: Annotated[Path | None, typer.Option(help="Adversarial inputs, labels and successes as .npz.")] = None,
     seed: Seed = 0,
     device: Device = "cpu",
@@ -45,7 +46,7 @@ def attack(
     if out is not None and out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
     data = sources.load(dataset)
-    found = find_model(model, data, weights=weights)
+    found = find_model(model, data, weights=weights, trust=trust or ())
     net = found.model.to(device)
     x, y = (tensor.to(device) for tensor in choose(data.test, points, seed))
     with terminal.progress_shown():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot, Seed
+from radii.cli.terminal import Json, Plot, Seed, Trust
 from radii.tables import ChartSpec, Field, listing
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def certify(
     proof: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-proof takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
     weights: Annotated[Path | None, typer.Option(help="Safetensors file for an import path.")] = None,
-    trust: Annotated[str | None, typer.Option(help="The import path that a bundle may run.")] = None,
+    trust: Trust = None,
     vnnlib: Annotated[Path | None, typer.Option(help="Folder for ONNX and VNN-LIB files of the same points.")] = None,
     seed: Seed = 0,
     plot: Plot = None,
@@ -56,7 +56,7 @@ def certify(
     data = sources.load(dataset)
     test = data.test if points is None else data.test.subset(min(points, len(data.test)))
     with terminal.progress_shown():
-        found, chosen, why = _chosen(model, data, method or ["auto"], norm, sigma, weights, trust)
+        found, chosen, why = _chosen(model, data, method or ["auto"], norm, sigma, weights, trust or [])
         if vnnlib is not None:
             _write_properties(vnnlib, found, test, norm, radii)
         if chosen == ["margin"] and norm == "l2":
@@ -68,7 +68,7 @@ def certify(
 
 
 def _chosen(
-    model: str, data: Data, methods: list[str], norm: str, sigma: float | None, weights: Path | None, trust: str | None
+    model: str, data: Data, methods: list[str], norm: str, sigma: float | None, weights: Path | None, trust: list[str]
 ) -> tuple[Found, list[str], str]:
     """The model, the methods that `auto` stands for, and the reason."""
     from radii.certificates.choose import METHODS, strongest
@@ -84,7 +84,7 @@ def _chosen(
     if model == "nearest" or methods == ["nearest"]:
         classifier = DistanceClassifier(*data.train.tensors(slice(0, 2)), 1.0, known, len(data.classes))
         return Found(classifier, f"1-NN on {data.train.name}"), ["nearest"], "distances to stored points alone"
-    found = find_model(model, data, weights=weights, trusted=trust)
+    found = find_model(model, data, weights=weights, trust=trust)
     if "auto" not in methods:
         return found, methods, ""
     choice = strongest(found.model, data.shape, known, sigma)

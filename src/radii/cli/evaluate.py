@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from radii.cli import terminal
-from radii.cli.terminal import Device, Json, Plot, Seed
+from radii.cli.terminal import Device, Json, Plot, Seed, Trust
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -35,6 +35,7 @@ def evaluate(
     points: Points = 1000,
     split: Annotated[str, typer.Option(help="test, train or both (then with gaps).")] = "test",
     weights: Weights = None,
+    trust: Trust = None,
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
     certify: Annotated[bool, typer.Option(help="Prove first where the network has a Lipschitz bound.")] = True,
@@ -55,11 +56,11 @@ def evaluate(
     if split not in ("test", "train", "both"):
         raise InputError(f"--split must be test, train or both, got {split!r} instead.")
     data = sources.load(dataset)
-    found = find_model(model, data, weights=weights)
+    found = find_model(model, data, weights=weights, trust=trust or ())
     if not found.has_gradients and suite != "black-box":
         raise InputError(f"{model} gives no gradients: use --suite black-box.")
     net = found.model.to(device)
-    other = None if surrogate is None else find_model(surrogate, data).model.to(device)
+    other = None if surrogate is None else find_model(surrogate, data, trust=trust or ()).model.to(device)
     scores: dict[str, Scores] = {}
     console = terminal.show(json)
     with terminal.progress_shown():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from radii.cli import terminal
-from radii.cli.terminal import Json
+from radii.cli.terminal import Json, Trust
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -17,14 +17,14 @@ def export(
     model: Annotated[str, typer.Argument(help="A run or a bundle.")],
     out: Annotated[Path, typer.Argument(help="FILE.onnx or FILE.pt2.")],
     certificate: Annotated[bool, typer.Option(help="Prove the Lipschitz constants and put them in the file.")] = True,
-    trust: Annotated[str | None, typer.Option(help="The import path that a bundle may run.")] = None,
+    trust: Trust = None,
     json: Json = None,
 ) -> None:
     """Write a model as ONNX or .pt2, its constrained layers folded to plain ones, its certificate inside."""
     from radii.models.io.export import export as export_
     from radii.runs.reference import find_model
 
-    found = find_model(model, trusted=trust)
+    found = find_model(model, trust=trust or ())
     if found.architecture is None:
         raise InputError(f"{model} is exported already; give a run or a bundle.")
     shape, classes = found.architecture.input_shape, found.architecture.classes

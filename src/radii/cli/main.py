@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from importlib import import_module
 
@@ -49,8 +51,17 @@ for command in COMMANDS:  # one module each; they import what is heavy when they
 
 
 def run() -> None:
-    """Entry point of ``radii``: exit 0 success, 1 a check failed, 2 bad input, 130 Ctrl-C."""
+    """Entry point of ``radii``: exit 0 success, 1 a check failed, 2 bad input, 130 Ctrl-C or SIGTERM."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # helper processes never import from the folder in which one works
+    signal.signal(signal.SIGTERM, _interrupt)
+    terminal.prepare_streams()
     sys.exit(guarded(lambda: app(standalone_mode=False)))
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM (docker stop, a batch system at its limit) ends a command as Ctrl-C does; a second one at once."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 def guarded(command) -> int:  # type: ignore[no-untyped-def]
@@ -73,7 +84,7 @@ def guarded(command) -> int:  # type: ignore[no-untyped-def]
         return 0
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        terminal.complain(f"{error.strerror or error}{where}. Nothing half-written was left behind.")
+        terminal.complain(f"{error.strerror or error}{where}.")
         return 2
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")):  # a wrong flag or a missing argument

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from radii.atomic import check_writable
 from radii.cli import terminal
-from radii.cli.terminal import Device, Json, Plot
+from radii.cli.terminal import Device, Json, Plot, Trust
 from radii.errors import InputError, unknown_name
 from radii.tables import listing
 
@@ -44,8 +44,12 @@ def list_(out: Out = None, json: Json = None) -> None:
 
     store = _store(out)
     own = [record.reference for record in started(store) if record.name not in STUDIES]
-    found = [_entry(named(name, store), store) for name in [*STUDIES, *own]]
-    console = terminal.show(json)
+    console, found = terminal.show(json), []
+    for name in [*STUDIES, *own]:
+        try:
+            found.append(_entry(named(name, store), store))
+        except InputError as error:  # a file that is gone, was changed, or runs code of its own
+            terminal.complain(str(error))
     for entry in found:
         console.print(f"[bold]{entry['name']}[/]  {escape(entry['title'])}  [dim]{escape(entry['source'])}[/]")
         for budget, told in entry["budgets"].items():
@@ -90,6 +94,7 @@ def run(
     step: Only = None,
     dry_run: Dry = False,
     plot: Plot = None,
+    trust: Trust = None,
     device: Device = "cpu",
     out: Out = None,
     json: Json = None,
@@ -97,7 +102,8 @@ def run(
     """Compute what is missing of one or several studies; steps that they share are computed once."""
     from radii.studies.runner import Request
 
-    request = Request(tuple(names), budget, executor, workers, address, tuple(step or ()))  # type: ignore[arg-type]
+    only, trusted = tuple(step or ()), tuple(trust or ())
+    request = Request(tuple(names), budget, executor, workers, address, only, trusted)  # type: ignore[arg-type]
     _run(request, _store(out, device), dry_run, json, plot)
 
 
@@ -109,6 +115,7 @@ def resume(
     address: Address = None,
     workers: Workers = None,
     plot: Plot = None,
+    trust: Trust = None,
     device: Device = "cpu",
     out: Out = None,
     json: Json = None,
@@ -123,12 +130,20 @@ def resume(
         told = f"The study {name!r} was never started" if name else "No study was started"
         raise InputError(f"{told} in {store.root}; `radii study run NAME` starts one.")
     chosen = begun[0]
-    request = Request((chosen.reference,), budget or chosen.budget, executor, workers, address)  # type: ignore[arg-type]
+    wanted, trusted = budget or chosen.budget, tuple(trust or ())
+    request = Request((chosen.reference,), wanted, executor, workers, address, (), trusted)  # type: ignore[arg-type]
     _run(request, store, False, json, plot)
 
 
 @app.command()
-def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = None, json: Json = None) -> None:
+def show(
+    name: str,
+    budget: MaybeBudget = None,
+    plot: Plot = None,
+    trust: Trust = None,
+    out: Out = None,
+    json: Json = None,
+) -> None:
     """What a study found: its table, as far as it is measured; with --plot its charts."""
     from radii.studies.runner import latest
     from radii.studies.started import named
@@ -139,7 +154,7 @@ def show(name: str, budget: MaybeBudget = None, plot: Plot = None, out: Out = No
     if budget is not None and budget not in BUDGETS:
         raise unknown_name("budget", budget, BUDGETS)
     store = _store(out)
-    study = named(name, store)
+    study = named(name, store, trust or ())
     found = latest(study, budget, store)  # type: ignore[arg-type]
     if found is None or not found.measured:
         raise InputError(f"Nothing is measured of {study.name} yet; `radii study run {name}` does it.")
@@ -164,7 +179,7 @@ def _run(request: Request, store: Store, dry: bool, json: str | None, plot: Path
 
     if plot is not None:
         check_writable(plot)
-    studies = [named(name, store) for name in request.references]
+    studies = [named(name, store, request.trust) for name in request.references]
     width = chosen(request.executor, request.workers, request.address).width()
     if dry:
         with only_local(), terminal.progress_shown():

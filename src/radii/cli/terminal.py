@@ -1,25 +1,72 @@
-"""What people see in a terminal: tables on stdout, progress and complaints on stderr."""
+"""What people see in a terminal: tables on stdout, progress and complaints on stderr.
+
+Names of classes and files are written by strangers. Characters that steer a
+terminal or turn the direction of text are shown as escapes, never sent.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table as RichTable
 
 from radii import progress
-from radii.atomic import check_chart, write_whole
+from radii.atomic import check_chart, check_writable, write_whole
 from radii.tables import Table
 
-Json = Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.")]
+# C0 and C1 controls but for tab and newline, marks of direction, line separators, tags, halves of surrogate pairs
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def clean(text: str) -> str:
+    """``text`` with characters that steer terminals written as escapes.
+
+    >>> clean("cat\\x1b[2Jdog")
+    'cat\\\\x1b[2Jdog'
+    """
+    return _UNSAFE.sub(lambda match: _escaped(match[0]), text)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte of a file name that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
+class CleanConsole(Console):
+    """A console whose texts are cleaned, whoever prints them; styles and bars keep their control sequences."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As :meth:`rich.console.Console.render`."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+
+def _writable(target: str | None) -> str | None:
+    """A place that cannot be written is refused before the command works for hours."""
+    if target is not None and target != "-":
+        check_writable(Path(target))
+    return target
+
+
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.", callback=_writable),
+]
 
 
 def _drawable(path: Path | None) -> Path | None:
@@ -34,8 +81,16 @@ Plot = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="package.module:name",
+        help="An import path that a file may name, or a .pt2 file: its code may run. Repeatable.",
+    ),
+]
 
-errors = Console(stderr=True, highlight=False)
+errors = CleanConsole(stderr=True, highlight=False)
 
 
 def complain(message: str) -> None:
@@ -45,16 +100,16 @@ def complain(message: str) -> None:
 
 def show(json_target: str | None = None) -> Console:
     """Where tables go: stdout, unless stdout carries the JSON."""
-    return Console(stderr=json_target == "-", highlight=False)
+    return CleanConsole(stderr=json_target == "-", highlight=False)
 
 
 def table(numbers: Table) -> RichTable:
     """A table whose first column reads left and whose others align right."""
-    shown = RichTable(title=escape(numbers.title), title_justify="left", header_style="bold")
+    shown = RichTable(title=escape(clean(numbers.title)), title_justify="left", header_style="bold")
     for number, heading in enumerate(numbers.headings):
-        shown.add_column(escape(heading), justify="left" if number == 0 else "right", no_wrap=number == 0)
+        shown.add_column(escape(clean(heading)), justify="left" if number == 0 else "right", no_wrap=number == 0)
     for row in numbers.cells:
-        shown.add_row(*(escape(cell) for cell in row))
+        shown.add_row(*(escape(clean(cell)) for cell in row))
     return shown
 
 
@@ -63,10 +118,34 @@ def write_json(result: Any, target: str | None) -> None:
     if target is None:
         return
     text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    encoding = (sys.stdout.encoding or "ascii") if target == "-" else "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:  # a name that is not UTF-8, or an ascii terminal: JSON has escapes for both
+        text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     if target == "-":
         sys.stdout.write(text)
     else:
         write_whole(Path(target), text.encode())
+
+
+class ComplainHandler(logging.Handler):
+    """What the library has to say beside its results, as sentences on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one message."""
+        complain(record.getMessage())
+
+
+def prepare_streams() -> None:
+    """Let stdout and stderr take any text, whatever their encoding, and show the library's warnings."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    log = logging.getLogger("radii")
+    if not any(isinstance(handler, ComplainHandler) for handler in log.handlers):
+        log.addHandler(ComplainHandler())
+        log.propagate = False
 
 
 def progress_shown() -> AbstractContextManager[None]:

@@ -12,7 +12,6 @@ fitted on train, applied to both splits. The exact projection may leave [0, 1];
 
 from __future__ import annotations
 
-import os
 import re
 import zipfile
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii import progress
+from radii.atomic import whole_file
 from radii.data import cache
 from radii.data.dataset import Dataset, as_float
 from radii.data.variants import Pixels
@@ -107,14 +107,8 @@ def cached_basis(train: Dataset) -> Basis:
             return Basis(stored["mean"], stored["components"], stored["variance"])
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or damaged: made anew
         basis = fit(train.x)
-    aside = cache.aside(path)
-    with cache.writing(path):
-        try:
-            with open(aside, "wb") as file:
-                np.savez(file, mean=basis.mean, components=basis.components, variance=basis.variance)
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+    with cache.writing(path), whole_file(path) as file:
+        np.savez(file, mean=basis.mean, components=basis.components, variance=basis.variance)
     return basis
 
 

@@ -19,4 +19,5 @@ MODELS = Registry(
         "lipschitz-mlp": "radii.models.zoo.lipschitz_networks:LipschitzMLP",
     },
     positional=("input_shape", "classes"),
+    product="torch.nn:Module",
 )

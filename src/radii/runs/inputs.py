@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from radii.atomic import whole_file
 from radii.data import sources
 from radii.data.dataset import Data
 from radii.errors import InputError
@@ -48,17 +48,15 @@ def keep(data: Data, folder: Path) -> DataSpec:
     content = hashlib.sha256(f"{data.train.digest} {data.test.digest}".encode()).hexdigest()[:12]
     path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', data.name)}-{content}.npz"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}.part.npz")
-        np.savez(
-            aside,
-            x_train=data.train.x,
-            y_train=data.train.y,
-            x_test=data.test.x,
-            y_test=data.test.y,
-            classes=np.array(data.classes),
-        )
-        aside.replace(path)
+        with whole_file(path) as file:
+            np.savez(
+                file,
+                x_train=data.train.x,
+                y_train=data.train.y,
+                x_test=data.test.x,
+                y_test=data.test.y,
+                classes=np.array(data.classes),
+            )
     return DataSpec.of(str(path))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +80,10 @@ def train(
     """
     store = store or Store.default()
     step = train_step(data_spec(data, store), model, method, settings, preprocessing, seed)
-    return trained(store.ensure(step), trusted=model if ":" in model else None)
+    return trained(store.ensure(step), trust={model})
 
 
-def trained(run: Run, trusted: str | None = None) -> Trained:
-    """The classifier of a training run."""
-    model, architecture = load_bundle(run.folder, trusted)
+def trained(run: Run, trust: Collection[str] = ()) -> Trained:
+    """The classifier of a training run; ``trust`` holds the import paths that it may name."""
+    model, architecture = load_bundle(run.folder, trust)
     return Trained(model, architecture, run)

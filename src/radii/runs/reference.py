@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,18 +36,24 @@ def find_model(
     data: Data | None = None,
     *,
     weights: Path | None = None,
-    trusted: str | None = None,
+    trust: Collection[str] = (),
     store: Store | None = None,
 ) -> Found:
     """Load what ``reference`` names, in eval mode.
 
-    ``data`` gives the input shape and classes to a factory
-    ``package.module:factory``, which needs ``weights`` (safetensors);
-    ``trusted`` is the import path that a bundle may run.
+    Args:
+        reference: a run, a bundle, ``package.module:factory``, a ``.pt2`` or ``.onnx`` file.
+        data: gives the input shape and classes to a factory, and must fit any other model.
+        weights: safetensors for a factory.
+        trust: import paths that a run or bundle may name, and ``.pt2`` files that may be opened.
+        store: where runs are; the default store.
+
+    Raises:
+        InputError: there is no such model, it does not fit, or it would run code that is not trusted.
     """
     path = Path(reference)
     if path.suffix == ".pt2":
-        return Found(load_pt2(_existing(path)), path.name)
+        return Found(load_pt2(_existing(path), trust), path.name)
     if path.suffix == ".onnx":
         return Found(OnnxModel(_existing(path)), path.name)
     if path.suffix in {".pt", ".pth", ".pkl", ".ckpt", ".safetensors"}:
@@ -55,13 +62,13 @@ def find_model(
             "package.module:factory --weights FILE.safetensors."
         )
     if (path / CARD).is_file():
-        return _checked(Found(*_named(path, trusted)), data)
+        return _checked(Found(*_named(path, trust)), data)
     if ":" in reference:
         return _from_factory(reference, data, weights)
     run = (store or Store.default()).find(reference)
     if not (run.folder / CARD).is_file():
         raise InputError(f"The run {run.id} holds no model; a train run is expected.")
-    model, architecture = load_bundle(run.folder, trusted)
+    model, architecture = load_bundle(run.folder, trust)
     return _checked(Found(model, run.id, architecture, run), data)
 
 
@@ -71,8 +78,8 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _named(folder: Path, trusted: str | None) -> tuple[nn.Module, str, Architecture]:
-    model, architecture = load_bundle(folder, trusted)
+def _named(folder: Path, trust: Collection[str]) -> tuple[nn.Module, str, Architecture]:
+    model, architecture = load_bundle(folder, trust)
     return model, folder.name, architecture
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 from radii.attacks.alarms import Alarm
 from radii.attacks.survivor_sample import AuditBound
+from radii.errors import InputError
 from radii.evaluation.scores import PointTable, Scores
+from radii.models.io.tensor_files import read_tensors, write_tensors
 from radii.runs.store import Run
 from radii.threat import Ball
 
@@ -46,16 +45,17 @@ def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
         "audit": None if scores.audit is None else asdict(scores.audit),
         "local_lipschitz": scores.local_lipschitz,
     }
-    save_file(tensors, path, metadata={"radii": json.dumps(meta)})
+    write_tensors(path, tensors, meta)
 
 
 def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
     """The scores of an evaluation run and the rows of the test split they speak of."""
-    with safe_open(run.folder / "points.safetensors", framework="pt") as file:
-        meta = json.loads(file.metadata()["radii"])
-        arrays = {name: file.get_tensor(name).numpy() for name in (*ARRAYS, "rows")}
-        x_adv = file.get_tensor("x_adv")
-    rows = arrays.pop("rows")
+    path = run.folder / "points.safetensors"
+    tensors, meta = read_tensors(path)
+    if missing := [name for name in (*ARRAYS, "rows", "x_adv") if name not in tensors]:
+        raise InputError(f"{path} is not a table of points: {missing[0]} is missing.")
+    arrays = {name: tensors[name].numpy() for name in ARRAYS}
+    rows, x_adv = tensors["rows"].numpy(), tensors["x_adv"]
     points = PointTable(broken_by=tuple(meta["broken_by"]), **arrays)
     scores = Scores(
         ball=Ball(**meta["ball"]),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from pydantic import Field, ValidationError, model_validator
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from radii.attacks.pgd import PGD
@@ -17,12 +15,14 @@ from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
 from radii.certificates.certificate import Certificate
 from radii.data.dataset import Data, balanced_order
+from radii.environment import checkpoint_seconds
 from radii.errors import InputError, unknown_name
 from radii.evaluation.accuracy import accuracy
 from radii.evaluation.evaluate import evaluate, joined
 from radii.geometry.audit import audit
 from radii.models.classifier import predict, usable
 from radii.models.io.bundle import Architecture, initialised, load_bundle, parameters, save_bundle
+from radii.models.io.tensor_files import write_tensors
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.registry import Registry
 from radii.runs.inputs import Component, DataSpec
@@ -81,7 +81,7 @@ class Train(Step):
             box=data.train.box,
         )
         model = initialised(architecture, self.seed).to(usable(work.store.device))
-        objective = METHODS.factory(self.method.name)(**METHODS.arguments(self.method.name, self.method.arguments))
+        objective = METHODS.make(self.method.name, **METHODS.arguments(self.method.name, self.method.arguments))
         history = train(
             model,
             data.train,
@@ -90,7 +90,7 @@ class Train(Step):
             seed=self.seed,
             test=data.test,
             checkpoint=work.checkpoint,
-            checkpoint_seconds=float(os.environ.get("RADII_CHECKPOINT_SECONDS", "30")),
+            checkpoint_seconds=checkpoint_seconds(),
         )
         return model, architecture, data, history
 
@@ -111,7 +111,7 @@ class Audit(Step):
         arrays = {"train": torch.from_numpy(found.train.distance)}
         if found.test is not None:
             arrays["test"] = torch.from_numpy(found.test.distance)
-        save_file(arrays, work.folder / "distances.safetensors")
+        write_tensors(work.folder / "distances.safetensors", arrays)
         return found.summary()
 
 
@@ -150,7 +150,7 @@ class Evaluate(Step):
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Certify, attack what is not proved, and save the table of points."""
         data = self.data.load()
-        model, architecture = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        model, architecture = load_bundle(work.store.folder(self.model), trust={self.model.model.name})
         rows = np.sort(balanced_order(data.test.y, self.seed)[: self.points])
         if self.part is not None:
             rows = np.array_split(rows, self.part[1])[self.part[0]]
@@ -201,7 +201,7 @@ class Certify(Step):
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Prove every layer's norm once, then certify points of both splits."""
         data = self.data.load()
-        model, _ = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        model, _ = load_bundle(work.store.folder(self.model), trust={self.model.model.name})
         bound = lipschitz_bound(model, data.shape)
         found: dict[str, Any] = {"lipschitz": bound.value, "radii": list(self.radii)}
         for name, split in (("train", data.train), ("test", data.test)):
@@ -230,7 +230,7 @@ class Prove(Step):
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Prove right answers, then attack those that are not proved."""
         data = self.data.load()
-        model, _ = load_bundle(work.store.folder(self.model), trusted=self.model.model.name)
+        model, _ = load_bundle(work.store.folder(self.model), trust={self.model.model.name})
         x, y = data.test.tensors(np.sort(balanced_order(data.test.y, self.seed)[: self.points]))
         right = predict(model, x) == y
         rows, proved = torch.nonzero(right)[:, 0], torch.zeros_like(right)

@@ -59,6 +59,7 @@ class Request:
     workers: int | None = None
     address: str | None = None
     only: tuple[str, ...] = ()
+    trust: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.budget not in BUDGETS:
@@ -72,6 +73,7 @@ class Request:
         words += ["--executor", self.executor] if self.executor != "processes" else []
         words += ["--address", self.address] if self.address else []
         words += ["--workers", str(self.workers)] if self.workers else []
+        words += [word for path in self.trust for word in ("--trust", path)]
         for name in (only,) if only else self.only:
             words += ["--step", name]
         return shlex.join(words)
@@ -85,15 +87,18 @@ def run(
     executor: str = "processes",
     workers: int | None = None,
     address: str | None = None,
+    trust: Sequence[str] = (),
 ) -> Evidence:
     """Run a study, given by name, as a TOML file or as a :class:`Study`, and return what it found.
 
     What the store holds is not computed again. If steps fail, what was measured
-    is kept and :class:`FailedStepsError` tells of all of them.
+    is kept and :class:`FailedStepsError` tells of all of them. ``trust`` holds the
+    import paths that a TOML file may name.
     """
     store = store or Store.default()
-    made = named(study, store) if isinstance(study, str) else study
-    request = Request((study if isinstance(study, str) else made.name,), budget, executor, workers, address)
+    made = named(study, store, trust) if isinstance(study, str) else study
+    reference = study if isinstance(study, str) else made.name
+    request = Request((reference,), budget, executor, workers, address, (), tuple(trust))
     outcome = run_studies([made], request, store)
     if outcome.failures:
         raise FailedStepsError({failure.run: RuntimeError(failure.error) for failure in outcome.failures})

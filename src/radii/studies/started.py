@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from radii.atomic import write_whole
-from radii.errors import unknown_name
+from radii.errors import InputError, unknown_name
 from radii.runs.store import Store
+from radii.spec import read_json
 from radii.studies import toml
 from radii.studies.study import STUDIES, Budget, Study, registered_study
 
@@ -22,22 +25,35 @@ class Started:
     budget: Budget
 
 
-def named(reference: str, store: Store) -> Study:
-    """The study a user names: one of the catalog, a TOML file, or one started before by its name."""
+def named(reference: str, store: Store, trust: Collection[str] = ()) -> Study:
+    """The study a user names: one of the catalog, a TOML file, or one started before by its name.
+
+    Args:
+        reference: the name or file.
+        store: where studies were started.
+        trust: import paths that a file may name.
+    """
     if reference in STUDIES:
         return registered_study(reference)
     if reference.endswith(".toml"):
-        return toml.load(Path(reference))
+        return toml.load(Path(reference), trust)
     begun = {record.name: record for record in started(store)}
     if reference in begun:
-        return toml.load(Path(begun[reference].reference))
+        return toml.load(Path(begun[reference].reference), trust)
     raise unknown_name("study", reference, [*STUDIES, *begun], "Or give a TOML file, my-study.toml.")
 
 
 def started(store: Store) -> list[Started]:
     """The studies that were started here, the most recent first."""
     found = sorted(_folder(store).glob("*.json"), key=lambda path: -path.stat().st_mtime_ns)
-    return [Started(**json.loads(path.read_text())) for path in found]
+    records = []
+    for path in found:
+        try:
+            content = read_json(path, "a note of a study")
+            records.append(Started(content["name"], content["reference"], content["budget"]))
+        except (InputError, KeyError):
+            logging.getLogger("radii").warning("%s is damaged; this study cannot be resumed by its name.", path)
+    return records
 
 
 def remember(study: Study, reference: str, budget: Budget, store: Store) -> None:

@@ -31,7 +31,7 @@ All mistakes of a file are told at once.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from radii.attacks.suite import SUITES
 from radii.data import hub, sources, variant_chain
 from radii.errors import InputError, unknown_name
 from radii.models import MODELS
-from radii.registry import Registry
+from radii.registry import Registry, check_trust, is_import_path
 from radii.studies.grid import Axes, CertifyMeasure, EvaluateMeasure, Grid, Measure, Part, ProveMeasure, analyze, source
 from radii.studies.study import BUDGETS, STUDIES, Study
 from radii.threat import Ball
@@ -61,11 +61,19 @@ FIELDS = {
 OWN = ("name", "label", "settings", "measure")  # keys of [[model]] and [[method]] that are not arguments
 
 
-def load(path: Path) -> Study:
-    """The study that a file describes."""
+def load(path: Path, trust: Collection[str] = ()) -> Study:
+    """The study that a file describes; nothing that it names is called.
+
+    Args:
+        path: the TOML file.
+        trust: import paths that the file may name as models and methods.
+
+    Raises:
+        InputError: all mistakes of the file.
+    """
     content = _parsed(path)
     budgets = content.pop("budget", {})
-    faults = _Faults()
+    faults = _Faults(frozenset(trust))
     if not isinstance(budgets, dict):
         faults.add("budget", "write a table for each budget, for example [budget.smoke].")
         budgets = {}
@@ -104,8 +112,9 @@ def _count(told: Mapping[str, None]) -> str:
 
 @dataclass
 class _Faults:
-    """Mistakes, each once."""
+    """Mistakes, each once; import paths that are not in ``trust`` are among them."""
 
+    trust: frozenset[str] = frozenset()
     told: dict[str, None] = field(default_factory=dict)
 
     def add(self, where: str, reason: str) -> None:
@@ -158,9 +167,10 @@ def _parts(tables: Any, kind: str, registry: Registry, faults: _Faults, at: str)
         if part is None:
             continue
         try:
+            check_trust(part.name, faults.trust, "the file")
             arguments = registry.arguments(part.name, dict(part.arguments))
-            if registry is METHODS:
-                registry.factory(part.name)(**arguments)  # it knows whether its threat can be understood
+            if registry is METHODS and not is_import_path(part.name):
+                registry.make(part.name, **arguments)  # it knows whether its threat can be understood
         except InputError as error:
             faults.add(where, str(error))
         if part.label in [other.label for other in made]:

@@ -1,41 +1,48 @@
-"""Checkpoints: one safetensors file, replaced whole, so a kill never leaves half of one."""
+"""Checkpoints: one safetensors file with its checksum, replaced whole, so a kill never leaves half of one."""
 
 from __future__ import annotations
 
-import json
-import os
+import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from radii.errors import InputError
+from radii.models.io.tensor_files import read_tensors, write_tensors
 
 
 def write(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
-    """Tensors and JSON data into one file; fsync before the rename, so a power cut keeps the old one."""
-    aside = path.with_name(f".{path.name}.part")
-    whole = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
-    with aside.open("wb") as file:
-        file.write(save(whole, metadata={"radii": json.dumps(meta)}))
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    """Tensors and JSON data into one file; a power cut keeps the old one."""
+    write_tensors(path, tensors, meta)
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What :func:`write` wrote."""
+    tensors, meta = read_tensors(path)
+    if not meta:
+        raise InputError(f"{path} is not a checkpoint of radii.")
+    return tensors, meta
+
+
+def latest(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """The checkpoint to continue from; None if there is none, or only a damaged one, which is then set aside."""
+    if not path.exists():
+        return None
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return tensors, json.loads((file.metadata() or {})["radii"])
-    except (SafetensorError, KeyError, OSError) as error:
-        raise InputError(
-            f"{path} is not a checkpoint of radii: {error}. Delete it to start this run afresh."
-        ) from error
+        return read(path)
+    except InputError as error:
+        with suppress(FileNotFoundError):  # another process of the same training was faster
+            path.rename(damaged(path))
+        logging.getLogger("radii").warning("%s It is set aside; the training starts from the beginning.", error)
+        return None
+
+
+def damaged(path: Path) -> Path:
+    """Where a checkpoint that cannot be read is set aside."""
+    return path.with_name(f"damaged-{path.name}")
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

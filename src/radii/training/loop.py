@@ -134,9 +134,10 @@ class _Course:
 
     def resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
-        if self.path is None or not self.path.exists():
+        found = None if self.path is None else checkpoints.latest(self.path)
+        if found is None:
             return
-        tensors, meta = checkpoints.read(self.path)
+        tensors, meta = found
         checkpoints.restore(self.model, self.optimizer, tensors)
         if self.average is not None:
             self.average.restore(checkpoints.section(tensors, "average"))

@@ -1,29 +1,30 @@
 """A model as two files: ``model.safetensors`` (weights) and ``model.json`` (what to build).
 
 A bundle runs no code of its own: the architecture is a name this package
-knows, the weights are plain tensors. Pickles are refused. An architecture
-given as an import path runs that module, so it is followed only if the caller
-names the same path.
+knows, the weights are plain tensors with their checksum. Pickles are refused.
+An architecture given as an import path runs that module, so it is followed
+only if the caller trusts the same path.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from radii.atomic import write_whole
 from radii.errors import InputError
 from radii.models import MODELS
 from radii.models.classifier import Classifier
-from radii.spec import Spec, explain
+from radii.models.io.tensor_files import read_tensors, write_tensors
+from radii.registry import check_trust
+from radii.spec import Spec, explain, read_json
 from radii.threat import Box
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
@@ -52,11 +53,7 @@ class Architecture(Spec):
             inspect.signature(factory).bind(self.input_shape, len(self.classes), **arguments)
         except TypeError as error:
             raise InputError(f"The model {self.name!r} must take (input_shape, classes): {error}.") from error
-        net = factory(self.input_shape, len(self.classes), **arguments)
-        if not isinstance(net, nn.Module):
-            raise InputError(
-                f"The model {self.name!r} must return a torch.nn.Module, got {type(net).__name__} instead."
-            )
+        net: nn.Module = MODELS.make(self.name, self.input_shape, len(self.classes), **arguments)
         if self.mean or self.std:
             return Classifier(net, self.mean or 0.0, self.std or 1.0)
         return net
@@ -64,26 +61,23 @@ class Architecture(Spec):
 
 def save_bundle(folder: Path, model: nn.Module, architecture: Architecture) -> None:
     """Write weights and card; each file appears whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f".{WEIGHTS}.part"
-    save_file(_unshared(model.state_dict()), aside)
-    os.replace(aside, folder / WEIGHTS)
-    card = folder / f".{CARD}.part"
-    card.write_text(json.dumps({"format": 1, **architecture.canonical()}, indent=2, allow_nan=False))
-    os.replace(card, folder / CARD)
+    write_tensors(folder / WEIGHTS, model.state_dict())
+    card = json.dumps({"format": 1, **architecture.canonical()}, indent=2, allow_nan=False)
+    write_whole(folder / CARD, card.encode())
 
 
-def load_bundle(folder: Path, trusted: str | None = None) -> tuple[nn.Module, Architecture]:
+def load_bundle(folder: Path, trust: Collection[str] = ()) -> tuple[nn.Module, Architecture]:
     """The model of a folder, in eval mode, and its architecture.
 
-    ``trusted`` is the import path that the caller allows this bundle to run.
+    Args:
+        folder: holds ``model.json`` and ``model.safetensors``.
+        trust: import paths that the card may name.
+
+    Raises:
+        InputError: the bundle is damaged, does not fit together, or names an import path that is not trusted.
     """
     card = read_card(folder)
-    if ":" in card.name and card.name != trusted:
-        raise InputError(
-            f"{folder / CARD} wants to import {card.name!r}, which runs code. "
-            f"If you trust it, say so: --model {card.name}."
-        )
+    check_trust(card.name, trust, str(folder / CARD))
     model = card.build()
     fill(model, folder / WEIGHTS)
     return model.eval(), card
@@ -94,15 +88,13 @@ def read_card(folder: Path) -> Architecture:
     path = folder / CARD
     if not path.is_file():
         raise InputError(f"{folder} is not a model: a folder with {CARD} and {WEIGHTS} is expected.")
+    card = read_json(path, "a model card")
+    if card.pop("format", None) != 1:
+        raise InputError(f"{path}: format must be 1; this file was written by another version of radii.")
     try:
-        card = json.loads(path.read_text())
-        if card.pop("format", None) != 1:
-            raise InputError(f"{path}: format must be 1; this file was written by another version of radii.")
         return Architecture.model_validate(card)
     except ValidationError as error:
         raise explain(error, str(path)) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError) as error:
-        raise InputError(f"{path} is not a model card: {error}.") from error
 
 
 def fill(model: nn.Module, weights: Path) -> None:
@@ -140,15 +132,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             f"{path} is a pickle, which can run code when opened. Convert it where it was made: "
             "safetensors.torch.save_file(model.state_dict(), 'model.safetensors')."
         )
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise InputError(f"{path} is not a safetensors file: {error}.") from error
-
-
-def _unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    # safetensors refuses tensors that share memory; a copy of each is what load_state_dict needs anyway
-    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
+    return read_tensors(path)[0]
 
 
 def parameters(model: nn.Module) -> int:

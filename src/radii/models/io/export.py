@@ -8,6 +8,7 @@ estimate of it, much smaller, stands beside it under a name that says so.
 
 from __future__ import annotations
 
+import io
 import json
 import warnings
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from radii.atomic import check_writable
+from radii.atomic import check_writable, write_whole
 from radii.errors import InputError
 from radii.models.lipschitz.float32 import float32_error
 from radii.models.lipschitz.folding import fold
@@ -56,15 +57,8 @@ def export(
         bound.check(exact)
         card["certificate"] = _certificate(bound, plain, exact, box)
     probe = torch.zeros(2, *input_shape)
-    aside = path.with_name(f".{path.name}.part{path.suffix}")
-    try:
-        if path.suffix == ".onnx":
-            _write_onnx(plain, probe, aside, card)
-        else:
-            _write_pt2(plain, probe, aside, card)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    content = _onnx(plain, probe, card) if path.suffix == ".onnx" else _pt2(plain, probe, card)
+    write_whole(path, content)
     return card
 
 
@@ -97,9 +91,9 @@ def _largest_seen(plain: nn.Module, exact: nn.Module, shape: tuple[int, ...], bo
     return float((plain(x).double() - exact(x.double())).abs().max()) + 1e-7
 
 
-def _write_onnx(plain: nn.Module, probe: Tensor, path: Path, card: dict[str, Any]) -> None:
+def _onnx(plain: nn.Module, probe: Tensor, card: dict[str, Any]) -> bytes:
     try:
-        import onnx
+        import onnx  # noqa: F401
     except ImportError:
         raise InputError("Writing ONNX needs the extra packages: pip install 'radii[onnx]'.") from None
     with warnings.catch_warnings():
@@ -117,9 +111,12 @@ def _write_onnx(plain: nn.Module, probe: Tensor, path: Path, card: dict[str, Any
     proto = program.model_proto
     entry = proto.metadata_props.add()
     entry.key, entry.value = NAME, json.dumps(card)
-    onnx.save(proto, path)
+    content: bytes = proto.SerializeToString()
+    return content
 
 
-def _write_pt2(plain: nn.Module, probe: Tensor, path: Path, card: dict[str, Any]) -> None:
+def _pt2(plain: nn.Module, probe: Tensor, card: dict[str, Any]) -> bytes:
     program = torch.export.export(plain, (probe,), dynamic_shapes=({0: torch.export.Dim("batch")},))
-    torch.export.save(program, path, extra_files={f"{NAME}.json": json.dumps(card)})
+    content = io.BytesIO()
+    torch.export.save(program, content, extra_files={f"{NAME}.json": json.dumps(card)})
+    return content.getvalue()

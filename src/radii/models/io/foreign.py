@@ -1,15 +1,13 @@
 """Models made elsewhere: exported torch programs (``.pt2``) and ONNX graphs.
 
-Neither is allowed to run a pickle. torch's own reader of ``.pt2`` archives
-falls back to full unpickling, so every member is tried with the restricted
-unpickler first, and the file is refused if one does not pass.
+torch's reader of ``.pt2`` archives unpickles, so opening such a file can run
+any code that its maker wrote: it is opened only if the caller trusts it. ONNX
+is a graph of known operators and runs nothing else.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-import zipfile
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -19,30 +17,27 @@ from torch import Tensor, nn
 from radii.errors import InputError
 
 
-def load_pt2(path: Path) -> nn.Module:
-    """A program written by ``torch.export.save``; it has gradients, so every attack works on it."""
-    _check_archive(path)
+def load_pt2(path: Path, trust: Collection[str] = ()) -> nn.Module:
+    """A program written by ``torch.export.save``; it has gradients, so every attack works on it.
+
+    Args:
+        path: the file.
+        trust: must hold the file's path.
+
+    Raises:
+        InputError: the file is not trusted, or torch cannot read it.
+    """
+    if path.resolve() not in {Path(name).resolve() for name in trust}:
+        raise InputError(
+            f"{path} can run code when it is opened, as every .pt2 file can. If you trust its maker, say so: "
+            f"--trust {path} (in Python: trust=[{str(path)!r}]). ONNX is the format for models of strangers."
+        )
     try:
         program = torch.export.load(path).module()
     except Exception as error:  # torch raises whatever its reader trips over
         raise InputError(f"{path} is not a program that torch {torch.__version__} can read: {error}.") from error
     program.train = program.eval = lambda *_: program  # type: ignore[assignment,method-assign]  # its mode is part of it
     return program
-
-
-def _check_archive(path: Path) -> None:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if Path(name).name.startswith(("custom_obj", "opaque_obj")):
-                    raise InputError(f"{path} holds the pickled object {name}, which could run code; it is refused.")
-                content = archive.read(name)
-                if content[:2] == b"PK" or content[:1] == b"\x80":
-                    torch.load(io.BytesIO(content), weights_only=True)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a .pt2 archive: {error}.") from error
-    except (pickle.UnpicklingError, RuntimeError) as error:
-        raise InputError(f"{path} holds a pickle that could run code; it is refused.") from error
 
 
 class OnnxModel(nn.Module):

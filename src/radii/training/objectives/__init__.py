@@ -18,4 +18,5 @@ METHODS = Registry(
         "self-normalizing": "radii.training.objectives.cross_entropies:SelfNormalizingCrossEntropy",
         "gloro": "radii.training.objectives.cross_entropies:GloRo",
     },
+    product="radii.training.objectives.objective:Objective",
 )

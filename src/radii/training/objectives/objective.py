@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor, nn
@@ -62,6 +62,7 @@ class Moment:
         return rows[self.rank * n : (self.rank + 1) * n].to(like.device)
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A training method: natural, adversarial, certified margin, …"""
 

@@ -1,0 +1,61 @@
+"""What radii reads from environment variables, each checked, in one place.
+
+======================== ==================================================
+RADII_CACHE              folder of decoded datasets and other things that
+                         can be made again; the user's cache folder
+RADII_RUNS               folder of runs; ``./radii-runs``
+RADII_DATA               folder in which datasets are looked up by name
+RADII_CHECKPOINT_SECONDS seconds between checkpoints of a training; 30
+RADII_THREADS            torch threads that a step is computed with; 1
+======================== ==================================================
+"""
+
+from __future__ import annotations
+
+import os
+from math import isfinite
+from pathlib import Path
+
+from radii.errors import InputError
+
+CHECKPOINT_SECONDS = 30.0
+
+
+def cache_folder() -> Path:
+    """``$RADII_CACHE``, else the folder ``radii`` in the user's cache folder."""
+    own = os.environ.get("RADII_CACHE")
+    if own:
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
+    return Path(base).expanduser() / "radii"
+
+
+def runs_folder() -> Path:
+    """``$RADII_RUNS`` or ``./radii-runs``."""
+    return Path(os.environ.get("RADII_RUNS") or "radii-runs").expanduser()
+
+
+def data_folder() -> Path | None:
+    """``$RADII_DATA``, if it is set."""
+    own = os.environ.get("RADII_DATA")
+    return Path(own).expanduser() if own else None
+
+
+def checkpoint_seconds() -> float:
+    """``$RADII_CHECKPOINT_SECONDS``: how much work a kill may lose, in seconds; 30."""
+    text = os.environ.get("RADII_CHECKPOINT_SECONDS") or str(CHECKPOINT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not (isfinite(seconds) and seconds >= 0):
+        raise InputError(f"RADII_CHECKPOINT_SECONDS must be a number of seconds, 0 or more, got {text!r} instead.")
+    return seconds
+
+
+def step_threads() -> int:
+    """``$RADII_THREADS``: torch threads of a step; 1, so that every machine and executor gives the same bits."""
+    text = os.environ.get("RADII_THREADS") or "1"
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
+        raise InputError(f"RADII_THREADS must be a number of threads from 1 to 1024, got {text!r} instead.")
+    return int(text)
