@@ -133,6 +133,7 @@ def _imported_own(path: str, kind: str) -> Any:
     folder = os.getcwd()
     if folder not in sys.path and "" not in sys.path:  # a console script does not see the user's folder otherwise
         sys.path.append(folder)
+    importlib.invalidate_caches()  # the module may have been written a moment ago
     return _imported(path, kind)
 
 
