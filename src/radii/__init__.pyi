@@ -5,6 +5,7 @@ from .attacks.black_box import BlackBox
 from .attacks.by_name import attack
 from .certificates.certificate import Certificate
 from .certificates.choose import certify
+from .certificates.complete.verify import verify
 from .data.dataset import Data, Dataset
 from .data.sources import load
 from .errors import ContradictionError, InputError
@@ -58,4 +59,5 @@ __all__ = [
     "theory",
     "train",
     "training",
+    "verify",
 ]

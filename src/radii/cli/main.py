@@ -36,6 +36,7 @@ COMMANDS = (
     "evaluate",
     "attack",
     "certify",
+    "verify",
     "export",
     "theory",
     "study",

@@ -119,6 +119,10 @@ class _Recorder(TorchDispatchMode):
         self.stale: set[int] = set()  # numbers of values that were overwritten through a view
         self.path: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing here is compiled, and asking for it would import the compiler for seconds
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded in func.tags and "dropout" not in func.__name__:

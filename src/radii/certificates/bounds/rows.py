@@ -1,0 +1,105 @@
+"""Regions of inputs, bounds of values on them, and how a row of coefficients passes a ReLU or ends at the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from radii.certificates.bounds.relaxations import Relu
+
+
+@dataclass(frozen=True)
+class Domain:
+    """B regions of inputs [B, d], float64: boxes, and L2 balls around ``center`` where a ``radius`` is given."""
+
+    lower: Tensor
+    upper: Tensor
+    center: Tensor | None = None
+    radius: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __getitem__(self, rows: Any) -> Domain:
+        return Domain(
+            self.lower[rows], self.upper[rows], None if self.center is None else self.center[rows], self.radius
+        )
+
+
+@dataclass
+class ValueBounds:
+    """Bounds of the values of B domains [B, d], with what rounding takes off a row that meets them."""
+
+    domain: Domain
+    lower: dict[int, Tensor] = field(default_factory=dict)
+    upper: dict[int, Tensor] = field(default_factory=dict)
+    error: dict[int, Tensor] = field(default_factory=dict)
+    finite: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
+    forms: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # domain, place, slopes in the input
+
+    def __getitem__(self, rows: Any) -> ValueBounds:
+        def part(values: dict[int, Tensor]) -> dict[int, Tensor]:
+            return {number: value[rows] for number, value in values.items()}
+
+        return ValueBounds(self.domain[rows], part(self.lower), part(self.upper), part(self.error), self.finite[rows])
+
+
+def gamma(terms: float, unit: float) -> float:
+    """The relative error of a sum of ``terms`` products in any order."""
+    return terms * unit / max(1e-3, 1 - terms * unit)
+
+
+def relu_lines(layer: Relu, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Lower slope, upper slope and upper offset of each coordinate; raised by more than their rounding."""
+    up = 1 + 8 * torch.finfo(low.dtype).eps
+    width = (high - low).clamp_min(torch.finfo(low.dtype).tiny)
+    chord = (high - layer.slope * low) / width * up
+    active, inactive = low >= 0, high <= 0
+    over = torch.where(active, 1.0, torch.where(inactive, layer.slope, chord))
+    lift = torch.where(active | inactive, 0.0, (layer.slope - chord) * low * up + torch.finfo(low.dtype).tiny)
+    under = torch.where(active | (~inactive & (high > -low)), 1.0, layer.slope)
+    return under, over, lift
+
+
+class ReluLines(torch.autograd.Function):
+    """A . relu(z) >= back . z + constant: the lower slope where A > 0, the chord elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, under: Tensor, over: Tensor, lift: Tensor) -> tuple[Tensor, Tensor]:
+        slope = torch.where(A > 0, under, over)
+        ctx.save_for_backward(A, slope, lift)
+        return A * slope, dot(A.clamp_max(0), lift)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        A, slope, lift = ctx.saved_tensors
+        back, constant = grads
+        by_A = back * slope + (A < 0) * lift * constant[:, None].to(A.dtype)
+        return by_A, (back * A.clamp_min(0) if ctx.needs_input_grad[1] else None), None, None
+
+
+def least(A: Tensor, domain: Domain, dom: Tensor | None) -> Tensor:
+    """The least value of A . x over each row's region: the better of its box and its L2 ball, in float64."""
+    A = A.double()
+    low, high = pick(domain.lower, dom), pick(domain.upper, dom)
+    inside = dot(A, (low + high) / 2) - dot(A.abs(), (high - low) / 2)
+    size = torch.maximum(low.abs(), high.abs())
+    if domain.radius is not None and domain.center is not None:
+        ball = dot(A, pick(domain.center, dom)) - domain.radius * A.norm(dim=1)
+        inside = torch.maximum(inside, ball)
+        size = size + domain.radius
+    return inside - dot(A.abs(), size) * (A.shape[1] + 8) * 2.0**-51
+
+
+def pick(value: Tensor, dom: Tensor | None) -> Tensor:
+    return value if dom is None else value.index_select(0, dom)
+
+
+def dot(A: Tensor, value: Tensor) -> Tensor:
+    """Row by row, float64 result: [R, d] with [R, d] or [1, d]."""
+    if len(value) == 1:
+        return (A @ value[0]).double()
+    return torch.linalg.vecdot(A, value).double()

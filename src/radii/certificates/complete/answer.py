@@ -1,0 +1,50 @@
+"""How a proof attempt ended, and what may be spent on one."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
+from typing import Literal
+
+from torch import Tensor
+
+from radii import progress
+
+Verdict = Literal["sat", "unsat", "timeout", "unknown"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``sat`` with an input [inputs], ``unsat`` proved, or neither within the limits.
+
+    ``nodes`` regions were bounded; ``open`` is the share of the search that is left.
+    """
+
+    verdict: Verdict
+    counterexample: Tensor | None = None
+    nodes: int = 0
+    open: float = 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``deadline`` on the monotonic clock, and the most regions to bound."""
+
+    deadline: float = field(default_factory=lambda: inf)
+    nodes: int = 1 << 62
+
+    @classmethod
+    def of_seconds(cls, seconds: float, nodes: int = 1 << 62) -> Limits:
+        """Limits that start now."""
+        return cls(monotonic() + seconds, nodes)
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.deadline - monotonic()
+
+    @staticmethod
+    def task(what: str) -> AbstractContextManager[progress.Task]:
+        """Progress in shares of the search that are closed."""
+        return progress.task(what, 1.0, "")

@@ -1,0 +1,176 @@
+"""Branch and bound over boxes of inputs, for networks with few inputs that move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+
+import torch
+from torch import Tensor
+
+from radii.certificates.bounds.bound_engine import Engine
+from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
+from radii.certificates.complete.answer import Answer, Limits
+from radii.certificates.complete.goal import Goal, Runnable
+from radii.certificates.complete.search import first_meeting
+
+BATCH = 512
+SMALLEST = 2.0**-60  # share of a box whose bounds will not get better by splitting
+FEWEST = 64  # boxes in a pass, as far as splitting can give them
+
+
+@dataclass
+class _Boxes:
+    """Open boxes [B, inputs], bounds of the values that ReLUs read on them, and the share of the volume each has."""
+
+    lower: Tensor
+    upper: Tensor
+    known: ValueBounds | None
+    share: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def part(self, rows: Tensor | slice) -> _Boxes:
+        return _Boxes(
+            self.lower[rows], self.upper[rows], None if self.known is None else self.known[rows], self.share[rows]
+        )
+
+
+def split_inputs(engine: Engine, goal: Goal, network: Runnable, limits: Limits) -> Answer:
+    """Prove a goal, or find an input that meets a case, by halving boxes where the bound gains most.
+
+    Args:
+        engine: bounds of the network.
+        goal: the box and its cases.
+        network: the float32 network, for candidates.
+        limits: of time and of boxes.
+    """
+    low, high = goal.reach()
+    stack = [_Boxes(low[None], high[None], None, torch.ones(1, dtype=torch.float64))]
+    nodes, open_share = 0, 1.0
+    inside = goal.inside()
+    with limits.task("splitting inputs") as bar:
+        while stack:
+            if monotonic() > limits.deadline:
+                return Answer("timeout", None, nodes, open_share)
+            boxes = stack.pop()
+            if nodes >= limits.nodes or float(boxes.share.min()) < SMALLEST:
+                return Answer("unknown", None, nodes, open_share)
+            if len(boxes) > BATCH:
+                stack.append(boxes.part(slice(BATCH, None)))
+                boxes = boxes.part(slice(0, BATCH))
+            nodes += len(boxes)
+            known, lowers, slopes, gain = _bounded(engine, goal, boxes)
+            failing = goal.failing(lowers)
+            still = torch.nonzero(~failing.all(1))[:, 0]
+            done = float(boxes.share.sum() - boxes.share[still].sum())
+            open_share -= done
+            bar.advance(done, f"{nodes} boxes, {open_share:.2%} open")
+            if len(still) == 0:
+                continue
+            boxes = _Boxes(
+                boxes.lower[still], boxes.upper[still], _read_by_bends(engine, known[still]), boxes.share[still]
+            )
+            met = first_meeting(goal, network, _candidates(boxes, slopes[still], inside))
+            if met is not None:
+                return Answer("sat", met, nodes, open_share)
+            stack.append(_halved(boxes, gain[still]))
+    return Answer("unsat", None, nodes, 0.0)
+
+
+def _read_by_bends(engine: Engine, known: ValueBounds) -> ValueBounds:
+    """Only the bounds that children use."""
+    kept = set(engine.bent)
+    return ValueBounds(
+        known.domain,
+        {number: value for number, value in known.lower.items() if number in kept},
+        {number: value for number, value in known.upper.items() if number in kept},
+        {},
+        known.finite,
+    )
+
+
+def _bounded(engine: Engine, goal: Goal, boxes: _Boxes) -> tuple[ValueBounds, Tensor, Tensor, Tensor]:
+    """Bounds of all values, of matrix . y - limit [B, rows], the rows' slopes [B, rows, inputs], and gains."""
+    known = engine.bounds(Domain(boxes.lower, boxes.upper), boxes.known)
+    count, rows = len(boxes), len(goal.limit)
+    A = goal.matrix.to(engine.program.dtype).repeat(count, 1)
+    dom = torch.arange(count).repeat_interleave(rows)
+    meetings: dict[int, Tensor] = {}
+    lowers = engine.lower(
+        known, engine.program.output, A, dom, visit=lambda place, A: meetings.update({place: A.clone()})
+    )
+    slopes = (
+        meetings.pop(0).double().view(count, rows, -1) if 0 in meetings else A.new_zeros(count, rows, len(goal.lower))
+    )
+    lowers = lowers.view(count, rows) - goal.limit
+    weights = _weights(goal, lowers)
+    gain = (slopes.abs() * weights[:, :, None]).sum(1) * (boxes.upper - boxes.lower)
+    for place, coefficients in meetings.items():
+        loss = (_loss(engine, known, place, coefficients.view(count, rows, -1)) * weights[:, :, None]).sum(1)
+        gain = gain + _attributed(engine, known, place, loss, boxes.upper - boxes.lower)
+    return known, lowers, slopes, gain
+
+
+def _weights(goal: Goal, lowers: Tensor) -> Tensor:
+    """The row of each open case that is nearest to fail counts; the others do not."""
+    best = torch.full((len(lowers), goal.cases), -torch.inf, dtype=lowers.dtype)
+    best = best.scatter_reduce(1, goal.case.expand(len(lowers), -1), lowers, "amax")
+    return ((lowers == best[:, goal.case]) & (lowers <= 0)).double()
+
+
+def _loss(engine: Engine, known: ValueBounds, place: int, A: Tensor) -> Tensor:
+    """What a relaxed ReLU can take from each row [B, rows, d]: the chord's offset, or the gap below."""
+    layer = engine.relus.get(place)
+    if layer is None:
+        return torch.zeros_like(A).double()
+    source = engine.program.steps[place].inputs[0]
+    low, high = known.lower[source], known.upper[source]
+    _, _, lift = relu_lines(layer, low, high)
+    gap = torch.where(lift > 0, torch.minimum(high, -low), 0.0)
+    return (A.clamp_min(0) * gap[:, None] - A.clamp_max(0) * lift[:, None]).double()
+
+
+def _attributed(engine: Engine, known: ValueBounds, place: int, loss: Tensor, width: Tensor) -> Tensor:
+    """The loss of each ReLU [B, d], shared among the inputs by how much they move what it reads: [B, inputs]."""
+    source = engine.program.steps[place].inputs[0]
+    total = torch.zeros_like(width)
+    if source in known.forms:
+        dom, spot, form = known.forms[source]
+        part = form.double().abs() * width[dom]
+        part = part / part.sum(1, keepdim=True).clamp_min(1e-300) * loss[dom, spot][:, None]
+        return total.index_add_(0, dom, part)
+    if source in engine.behind or len(width) == 0:
+        return total
+    form = engine.first_form(source).double().abs()  # [d, inputs]
+    reach = (width @ form.T).clamp_min(1e-300)
+    return (loss / reach) @ form * width
+
+
+def _candidates(boxes: _Boxes, slopes: Tensor, inside: tuple[Tensor, Tensor]) -> Tensor:
+    """The middle of each box, and the corner where each lower line is least."""
+    low, high = boxes.lower[:, None], boxes.upper[:, None]
+    corners = torch.where(slopes > 0, low, high).flatten(0, 1)
+    return torch.cat([(boxes.lower + boxes.upper) / 2, corners]).float().clamp(*inside)
+
+
+def _halved(boxes: _Boxes, gain: Tensor) -> _Boxes:
+    """Each box in two, along the input with the largest gain; again while there are few boxes."""
+    while True:
+        width = boxes.upper - boxes.lower
+        place = torch.where(width > 0, gain + 1e-30 * width, -1.0).argmax(1)
+        row = torch.arange(len(boxes))
+        middle = (boxes.lower[row, place] + boxes.upper[row, place]) / 2
+        left_upper, right_lower = boxes.upper.clone(), boxes.lower.clone()
+        left_upper[row, place] = middle
+        right_lower[row, place] = middle
+        twice = torch.cat([row, row])
+        known = None if boxes.known is None else boxes.known[twice]
+        boxes = _Boxes(
+            torch.cat([boxes.lower, right_lower]), torch.cat([left_upper, boxes.upper]), known, boxes.share[twice] / 2
+        )
+        gain[row, place] /= 2
+        gain = gain[twice]
+        if len(boxes) >= FEWEST:
+            return boxes

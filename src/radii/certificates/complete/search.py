@@ -1,0 +1,73 @@
+"""A search for an input that meets a case: random points, then descent by the signs of gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from radii.certificates.complete.goal import Goal, Runnable
+
+REPLAYS = 8  # candidates that are run as deployed
+
+
+def first_meeting(goal: Goal, network: Runnable, x: Tensor, made: Tensor | None = None) -> Tensor | None:
+    """The first of the inputs [n, inputs] that meets a case in torch and as deployed, if one does.
+
+    Args:
+        goal: the cases.
+        network: runs the inputs.
+        x: candidates.
+        made: their outputs in torch, if they are known.
+    """
+    with torch.no_grad():
+        met = (goal.excess(network.run(x) if made is None else made) <= 0).any(1)
+        if not bool(met.any()):
+            return None
+        candidates = x[met][:REPLAYS].detach()
+        real = (goal.excess(network.outputs(candidates)) <= 0).any(1)
+    return candidates[real][0] if bool(real.any()) else None
+
+
+def search(goal: Goal, network: Runnable, seed: int = 0, starts: int = 64, steps: int = 60) -> Tensor | None:
+    """An input [inputs] of the box that meets a case in float32, or None.
+
+    Args:
+        goal: the box and its cases.
+        network: with gradients.
+        seed: of the random starts.
+        starts: random points; the best of them for each case start the descent.
+        steps: of the descent.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    low, high = goal.inside()
+    width = high - low
+    x = low + width * torch.rand(starts * 4, len(low), generator=generator)
+    corners = torch.where(torch.rand(starts, len(low), generator=generator) < 0.5, low, high)
+    x = torch.cat([((low + high) / 2)[None], x, corners]).clamp(low, high)
+    found = first_meeting(goal, network, x)
+    if found is not None:
+        return found
+    with torch.no_grad():
+        order = goal.excess(network.run(x)).argsort(0)[: max(4, starts // 4)]
+    for case in range(goal.cases) if goal.cases <= 16 else range(0):
+        found = _descend(goal, network, x[order[:, case]], case, steps)
+        if found is not None:
+            return found
+    return None
+
+
+def _descend(goal: Goal, network: Runnable, x: Tensor, case: int, steps: int) -> Tensor | None:
+    low, high = goal.inside()
+    step = (high - low) / 4
+    for number in range(steps):
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            made = network.run(x)
+            excess = goal.excess(made)
+            (gradient,) = torch.autograd.grad(excess[:, case].sum(), x)
+        found = first_meeting(goal, network, x, made)
+        if found is not None:
+            return found
+        size = step * 0.93**number
+        x = (x.detach() - size * gradient.sign()).clamp(low, high)
+    return first_meeting(goal, network, x)

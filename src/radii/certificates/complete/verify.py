@@ -1,0 +1,181 @@
+"""Prove or refute a VNN-LIB property of a network; see :func:`verify`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from radii.certificates.bounds.bound_engine import Engine
+from radii.certificates.bounds.network import build
+from radii.certificates.bounds.program import compiled
+from radii.certificates.bounds.rows import Domain
+from radii.certificates.bounds.tracing import trace
+from radii.certificates.complete.answer import Answer, Limits, Verdict
+from radii.certificates.complete.goal import Goal, goals
+from radii.certificates.complete.input_split import split_inputs
+from radii.certificates.complete.query import Query, read_query
+from radii.certificates.complete.relu_split import split_relus
+from radii.certificates.complete.search import search
+from radii.errors import InputError
+from radii.models.classifier import frozen
+from radii.models.graph import GraphNetwork
+from radii.models.onnx_reader import load_onnx
+from radii.models.onnx_runtime import OnnxRuntime
+
+FEW_INPUTS = 20  # inputs that move, up to which boxes of inputs are split
+CHECKS = 6  # random inputs on which bounds and network must agree
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The answer to a property.
+
+    ``sat``: ``counterexample`` lies in the bounds, and the float32 network's ``outputs`` there meet a case (for ONNX
+    files both torch and onnxruntime compute them so). ``unsat``: no input does, proved for the float32 network with
+    the sums of each layer in any order. ``nodes`` regions were bounded; ``open`` is the share of the search left.
+    """
+
+    verdict: Verdict
+    seconds: float
+    method: str
+    nodes: int = 0
+    open: float = 0.0
+    counterexample: NDArray[np.float32] | None = None
+    outputs: NDArray[np.float32] | None = None
+
+
+def verify(
+    network: Path | str | nn.Module,
+    query: Path | str | Query,
+    *,
+    seconds: float = 300.0,
+    nodes: int = 1 << 62,
+    seed: int = 0,
+) -> Verification:
+    """Prove that no input meets a property's constraints, or find one that does.
+
+    Args:
+        network: an ONNX file, or a torch module on inputs whose shape a :class:`GraphNetwork` knows.
+        query: a VNN-LIB file (may be gzipped), or what :func:`read_query` made of one.
+        seconds: the time limit.
+        nodes: at most so many regions are bounded.
+        seed: of the search for counterexamples.
+
+    Returns:
+        The verdict, and for ``sat`` an input with its outputs.
+
+    Raises:
+        InputError: a file or an operator is not understood, or network and property do not fit each other.
+    """
+    start = monotonic()
+    limits = Limits.of_seconds(seconds, nodes)
+    question = query if isinstance(query, Query) else read_query(Path(query))
+    deployed = Deployed.of(network)
+    deployed.check_fits(question)
+    method, total, answer = "no case", 0, Answer("unsat", open=0.0)
+    for goal in goals(question):
+        method, answer = _decided(deployed, goal, limits, seed)
+        total += answer.nodes
+        if answer.verdict != "unsat":
+            break
+    point = answer.counterexample
+    return Verification(
+        answer.verdict,
+        monotonic() - start,
+        method,
+        total,
+        answer.open,
+        None if point is None else point.numpy(),
+        None if point is None else deployed.outputs(point[None])[0].numpy(),
+    )
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A network as it runs: in torch with gradients, and for ONNX files by onnxruntime too."""
+
+    module: nn.Module
+    input_shape: tuple[int, ...]
+    runtime: OnnxRuntime | None = None
+
+    @classmethod
+    def of(cls, network: Path | str | nn.Module, input_shape: tuple[int, ...] | None = None) -> Deployed:
+        """A network from a file, a graph, or any module whose input shape is given."""
+        if isinstance(network, nn.Module):
+            shape = network.graph.input_shape if isinstance(network, GraphNetwork) else input_shape
+            if shape is None:
+                raise InputError("The shape of the network's inputs must be given.")
+            return cls(network, shape)
+        module = load_onnx(Path(network))
+        return cls(module, module.graph.input_shape, OnnxRuntime(Path(network)))
+
+    def run(self, x: Tensor) -> Tensor:
+        """Outputs [n, outputs] of flat float32 inputs [n, inputs] in torch, with gradients."""
+        with frozen(self.module):
+            return self.module(x.clone().view(len(x), *self.input_shape)).flatten(1)
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """Outputs as deployed: by onnxruntime for ONNX files."""
+        if self.runtime is not None:
+            return self.runtime(x)
+        with torch.no_grad():
+            return self.run(x)
+
+    def check_fits(self, query: Query) -> None:
+        """Refuse a property of another network."""
+        inputs = int(np.prod(self.input_shape))
+        outputs = self.run(torch.zeros(1, inputs)).shape[1]
+        if (inputs, outputs) != (query.inputs, query.outputs):
+            raise InputError(
+                f"The property has {query.inputs} inputs and {query.outputs} outputs, "
+                f"the network {inputs} and {outputs}."
+            )
+
+    def engine(self, goal: Goal, dtype: torch.dtype, keep_forms: bool = False) -> Engine:
+        """Bounds of this network, after they agreed with it on random inputs of the goal's box."""
+        with torch.no_grad():
+            traced = trace(self.module, self.input_shape)
+            engine = Engine(compiled(build(traced, dtype), dtype), keep_forms=keep_forms)
+            self._check(engine, goal)
+        return engine
+
+    def _check(self, engine: Engine, goal: Goal) -> None:
+        """Bounds at single points hold what torch and onnxruntime compute there, and no more than rounding."""
+        low, high = goal.inside()
+        draws = torch.rand(CHECKS, len(low), generator=torch.Generator().manual_seed(0))
+        x = (low + (high - low) * draws).clamp(low, high)
+        known = engine.bounds(Domain(x.double(), x.double()))
+        width = engine.program.sizes[engine.program.output]
+        rows = torch.eye(width, dtype=engine.program.dtype).repeat(CHECKS, 1)
+        dom = torch.arange(CHECKS).repeat_interleave(width)
+        least = engine.lower(known, engine.program.output, rows, dom).view(CHECKS, width)
+        most = -engine.lower(known, engine.program.output, -rows, dom).view(CHECKS, width)
+        results = [self.run(x)] if self.runtime is None else [self.run(x), self.runtime(x)]
+        for made in results:
+            if not bool(((made >= least) & (made <= most)).all()):
+                raise InputError("The network cannot be verified: bounds of its layers disagree with what it computes.")
+
+
+def _decided(deployed: Deployed, goal: Goal, limits: Limits, seed: int) -> tuple[str, Answer]:
+    """Search for a counterexample, then split inputs where few move, and ReLUs elsewhere."""
+    met = search(goal, deployed, seed)
+    if met is not None:
+        return "search", Answer("sat", met, 0, 1.0)
+    few = int((goal.upper > goal.lower).sum()) <= FEW_INPUTS
+    spent = 0
+    for dtype in (torch.float32, torch.float64):
+        engine = deployed.engine(goal, dtype, keep_forms=few)
+        with torch.no_grad():
+            answer = (split_inputs if few else split_relus)(engine, goal, deployed, limits)
+        spent += answer.nodes
+        if answer.verdict != "unknown" or spent >= limits.nodes:
+            break
+    return "input splitting" if few else "ReLU splitting", Answer(
+        answer.verdict, answer.counterexample, spent, answer.open
+    )

@@ -1,0 +1,120 @@
+"""``radii verify``: prove or refute VNN-LIB properties of ONNX networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from radii.cli import terminal
+from radii.cli.terminal import Json, Seed
+
+if TYPE_CHECKING:
+    from radii.certificates.complete.verify import Verification
+
+UNDECIDED = 3
+
+
+def verify(
+    network: Annotated[Path | None, typer.Argument(help="An ONNX file.")] = None,
+    query: Annotated[Path | None, typer.Argument(help="A VNN-LIB property, plain or .gz.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Time limit; 300, or the list's own.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="At most so many regions are bounded.")] = None,
+    result: Annotated[Path | None, typer.Option(help="Write verdict and counterexample as VNN-COMP does.")] = None,
+    instances: Annotated[Path | None, typer.Option(help="A CSV list of NETWORK,PROPERTY,SECONDS instead.")] = None,
+    table: Annotated[Path, typer.Option(help="For a list: the CSV table of verdicts, continued if it exists.")] = Path(
+        "verdicts.csv"
+    ),
+    jobs: Annotated[int | None, typer.Option(min=1, help="For a list: processes; all cores by default.")] = None,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Prove that no input meets a property (`unsat`), or find one that does (`sat`).
+
+    Exit code 0: unsat. 1: sat (for a list: a verdict differs from the expected one). 3: not decided in time.
+    """
+    from radii.errors import InputError
+
+    if instances is not None:
+        if network is not None:
+            raise InputError("Give a network and a property, or --instances FILE.csv, not both.")
+        _several(instances, table, seconds, jobs, json)
+        return
+    if network is None or query is None:
+        raise InputError("Give a network and a property: radii verify NET.onnx PROP.vnnlib.")
+    _single(network, query, 300.0 if seconds is None else seconds, nodes, result, seed, json)
+
+
+def _single(
+    network: Path, query: Path, seconds: float, nodes: int | None, result: Path | None, seed: int, json: str | None
+) -> None:
+    from radii.atomic import check_writable, write_whole
+    from radii.certificates.complete.result_file import result_text
+    from radii.certificates.complete.verify import verify as decide
+
+    if result is not None:
+        check_writable(result)
+    with terminal.progress_shown():
+        answer = decide(network, query, seconds=seconds, nodes=nodes or 1 << 62, seed=seed)
+    console = terminal.show(json)
+    console.print(_sentence(answer))
+    if answer.counterexample is not None and json is None and result is None and answer.counterexample.size <= 20:
+        console.print(result_text(answer).split("\n", 1)[1].rstrip())
+    if result is not None:
+        write_whole(result, result_text(answer).encode())
+    terminal.write_json(
+        {
+            "network": str(network),
+            "property": str(query),
+            "verdict": answer.verdict,
+            "seconds": answer.seconds,
+            "method": answer.method,
+            "nodes": answer.nodes,
+            "open": answer.open,
+            "counterexample": None if answer.counterexample is None else answer.counterexample.tolist(),
+            "outputs": None if answer.outputs is None else answer.outputs.tolist(),
+        },
+        json,
+    )
+    code = {"unsat": 0, "sat": 1}.get(answer.verdict, UNDECIDED)
+    if code:
+        raise typer.Exit(code)
+
+
+def _sentence(answer: Verification) -> str:
+    spent = f"{answer.seconds:.1f} s, {answer.nodes} regions, by {answer.method}"
+    if answer.verdict == "unsat":
+        return f"unsat: no input meets the property, proved for the float32 network ({spent})."
+    if answer.verdict == "sat":
+        return f"sat: an input meets the property, replayed in float32 ({spent})."
+    return f"{answer.verdict}: {answer.open:.2%} of the search is left ({spent})."
+
+
+def _several(instances: Path, table: Path, seconds: float | None, jobs: int | None, json: str | None) -> None:
+    from radii.atomic import check_writable
+    from radii.certificates.complete.instances import read_instances, read_table, run_instances
+    from radii.tables import listing
+
+    check_writable(table)
+    entries = read_instances(instances, seconds)
+    with terminal.progress_shown():
+        for _ in run_instances(instances.resolve().parent, entries, table, jobs):
+            pass
+    wanted = {(entry.network, entry.query) for entry in entries}
+    rows = [row for row in read_table(table) if (row["onnx"], row["vnnlib"]) in wanted]
+    shown = [tuple(row[name] for name in ("onnx", "vnnlib", "verdict", "seconds", "nodes", "expected")) for row in rows]
+    console = terminal.show(json)
+    columns = ("network", "property", "verdict", "seconds", "regions", "expected")
+    console.print(terminal.table(listing(str(instances), columns, shown)))
+    wrong = [row for row in rows if row["verdict"] in ("sat", "unsat") and row["expected"] not in ("", row["verdict"])]
+    decided = sum(row["verdict"] in ("sat", "unsat") for row in rows)
+    console.print(f"{decided} of {len(rows)} decided, {len(wrong)} against the expected verdict.")
+    terminal.write_json({"instances": rows, "decided": decided, "wrong": len(wrong)}, json)
+    if wrong or decided < len(rows):
+        raise typer.Exit(1 if wrong else UNDECIDED)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(verify)

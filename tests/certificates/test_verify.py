@@ -1,0 +1,199 @@
+"""Complete verification: general VNN-LIB, verdicts against brute force, counterexamples that replay."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+from torch import nn
+
+pytest.importorskip("onnx", reason="the extra onnx is not installed")
+pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+
+from radii.certificates.complete.instances import read_instances, run_instances
+from radii.certificates.complete.query import read_query
+from radii.certificates.complete.result_file import result_text
+from radii.certificates.complete.verify import Deployed, verify
+from radii.errors import InputError
+from radii.models.io.export import export
+from radii.models.onnx_runtime import OnnxRuntime
+
+SHARED = Path(os.environ.get("RADII_VERIFY", Path(__file__).parents[2].parent / "shared" / "verify"))
+
+
+def declared(inputs: int, outputs: int) -> str:
+    names = [f"X_{i}" for i in range(inputs)] + [f"Y_{i}" for i in range(outputs)]
+    return "".join(f"(declare-const {name} Real)\n" for name in names)
+
+
+def box(inputs: int, low: float, high: float) -> str:
+    return "".join(f"(assert (>= X_{i} {low}))\n(assert (<= X_{i} {high}))\n" for i in range(inputs))
+
+
+def test_disjunctions_equalities_terms_and_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "p.vnnlib.gz"
+    text = """; a comment
+(assert (or (and (<= X_0 1) (>= X_0 0.5) (>= Y_0 2)) (and (<= 0 X_0 ) (>= 0.25 X_0) (<= (+ Y_0 (* 2.0 Y_1)) -1.5))))
+(declare-const Y_1 Real) (declare-const X_0 Real) (declare-const X_1 Real) (declare-const Y_0 Real)
+(assert (= X_1 0.125))
+(assert (<= (- Y_0 Y_1) 3))
+"""
+    path.write_bytes(gzip.compress(text.encode()))
+    query = read_query(path)
+    assert (query.inputs, query.outputs, len(query.cases)) == (2, 2, 2)
+    first, second = query.cases
+    assert first.lower.tolist() == [0.5, 0.125]
+    assert first.upper.tolist() == [1.0, 0.125]
+    assert second.upper.tolist() == [0.25, 0.125]
+    assert first.matrix.tolist() == [[1.0, -1.0], [-1.0, 0.0]]
+    assert first.limit.tolist() == [3.0, -2.0]
+    assert second.matrix.tolist() == [[1.0, -1.0], [1.0, 2.0]]
+    assert second.limit.tolist() == [3.0, -1.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(assert (<= X_0 1)", "not closed"),
+        ("(declare-const X_0 Real)(declare-const Y_0 Real)(assert (<= X_0 Y_0))", "mixes"),
+        ("(declare-const X_0 Real)(declare-const Y_0 Real)(assert (<= X_0 1))(assert (>= Y_0 0))", "X_0 has no lower"),
+        ("(declare-const X_0 Real)(declare-const Y_0 Real)(assert (not (<= Y_0 1)))", "not"),
+        ("(declare-const X_0 Real)(declare-const Y_0 Real)(assert (<= (* Y_0 Y_0) 1))", "not linear"),
+        ("(declare-const X_0 Real)(declare-const Y_0 Real)(assert (<= Y_3 1))", "Y_3 is not declared"),
+    ],
+)
+def test_what_is_not_understood_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.vnnlib"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_query(path)
+
+
+def exact_minimum(model: nn.Sequential, low: float, high: float) -> float:
+    """The least output of a network with one hidden layer, by one linear program for every pattern of signs."""
+    W, b = (value.detach().double().numpy() for value in (model[0].weight, model[0].bias))
+    V, c = (value.detach().double().numpy() for value in (model[2].weight, model[2].bias))
+    best = np.inf
+    for pattern in itertools.product([0, 1], repeat=len(b)):
+        signs = np.array(pattern)
+        sides = np.where(signs == 1, -1, 1)[:, None]
+        answer = linprog((V[0] * signs) @ W, sides * W, (-sides[:, 0] * b), bounds=[(low, high)] * W.shape[1])
+        if answer.status == 0:
+            best = min(best, answer.fun + (V[0] * signs) @ b + c[0])
+    return float(best)
+
+
+@pytest.mark.parametrize("inputs", [3, 24])  # input splitting and ReLU splitting
+@pytest.mark.parametrize("seed", range(3))
+def test_verdicts_meet_at_the_exact_minimum(tmp_path: Path, inputs: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(inputs, 7), nn.ReLU(), nn.Linear(7, 2)).eval()
+    export(model, tmp_path / "net.onnx", (inputs,), certificate=False)
+    least = exact_minimum(model, -1.0, 1.0)
+    for shift, expected in ((-0.01, "unsat"), (0.01, "sat")):
+        path = tmp_path / f"{expected}.vnnlib"
+        path.write_text(declared(inputs, 2) + box(inputs, -1.0, 1.0) + f"(assert (<= Y_0 {least + shift}))\n")
+        answer = verify(tmp_path / "net.onnx", path, seconds=120)
+        assert answer.verdict == expected
+        if expected == "sat":
+            assert answer.counterexample is not None
+            point = torch.from_numpy(answer.counterexample)
+            assert float(point.abs().max()) <= 1
+            assert float(OnnxRuntime(tmp_path / "net.onnx")(point[None])[0, 0]) <= least + shift
+            assert result_text(answer).startswith("sat\n((X_0 ")
+
+
+@pytest.mark.parametrize("inputs", [4, 30])
+def test_a_conjunction_is_proved_by_its_rows_together(tmp_path: Path, inputs: int) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(inputs, 6), nn.ReLU(), nn.Linear(6, 2)).eval()
+    with torch.no_grad():  # the second output is minus the first: both cannot be large
+        model[2].weight[1], model[2].bias[1] = -model[2].weight[0], -model[2].bias[0]
+    export(model, tmp_path / "net.onnx", (inputs,), certificate=False)
+    path = tmp_path / "p.vnnlib"
+    path.write_text(declared(inputs, 2) + box(inputs, -1, 1) + "(assert (>= Y_0 0.01))\n(assert (>= Y_1 0.01))\n")
+    assert verify(tmp_path / "net.onnx", path, seconds=60).verdict == "unsat"
+
+
+def test_a_deep_convolutional_network_is_decided(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    model = nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 2, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)
+    ).eval()
+    export(model, tmp_path / "net.onnx", (1, 6, 6), certificate=False)
+    with torch.no_grad():
+        samples = model(0.4 + 0.2 * torch.rand(2000, 1, 6, 6))
+    top = float(samples[:, 0].max())
+    for limit, expected in ((top - 0.01, "sat"), (top + 1.0, "unsat")):
+        path = tmp_path / "p.vnnlib"
+        path.write_text(declared(36, 3) + box(36, 0.4, 0.6) + f"(assert (>= Y_0 {limit}))\n")
+        assert verify(tmp_path / "net.onnx", path, seconds=60).verdict == expected
+
+
+def test_limits_are_kept(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(30, 60), nn.ReLU(), nn.Linear(60, 60), nn.ReLU(), nn.Linear(60, 1)).eval()
+    export(model, tmp_path / "net.onnx", (30,), certificate=False)
+    with torch.no_grad():
+        least = float(model(torch.rand(50_000, 30) * 4 - 2).min())
+    path = tmp_path / "p.vnnlib"
+    path.write_text(declared(30, 1) + box(30, -2, 2) + f"(assert (<= Y_0 {least * 1.6 - 1.5}))\n")
+    answer = verify(tmp_path / "net.onnx", path, seconds=600, nodes=6)
+    assert answer.verdict in ("unknown", "unsat")
+    assert verify(tmp_path / "net.onnx", path, seconds=0.01).verdict in ("timeout", "unsat")
+
+
+def test_a_property_of_another_network_is_refused(tmp_path: Path) -> None:
+    export(nn.Linear(3, 2).eval(), tmp_path / "net.onnx", (3,), certificate=False)
+    path = tmp_path / "p.vnnlib"
+    path.write_text(declared(4, 2) + box(4, 0, 1) + "(assert (<= Y_0 0))")
+    with pytest.raises(InputError, match="4 inputs and 2 outputs, the network 3 and 2"):
+        verify(tmp_path / "net.onnx", path)
+
+
+def test_a_list_is_continued(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval()
+    export(model, tmp_path / "net.onnx", (3,), certificate=False)
+    for name, limit in (("a", -1e4), ("b", 1e4)):
+        (tmp_path / f"{name}.vnnlib").write_text(declared(3, 2) + box(3, 0, 1) + f"(assert (<= Y_0 {limit}))")
+    (tmp_path / "list.csv").write_text("net.onnx,a.vnnlib,30\nnet.onnx,b.vnnlib,30\n")
+    entries, table = read_instances(tmp_path / "list.csv"), tmp_path / "out.csv"
+    assert [row["verdict"] for row in run_instances(tmp_path, entries[:1], table, jobs=1)] == ["unsat"]
+    assert [row["verdict"] for row in run_instances(tmp_path, entries, table, jobs=1)] == ["sat"]
+    assert [row["verdict"] for row in csv.DictReader(table.open())] == ["unsat", "sat"]
+    assert list(run_instances(tmp_path, entries, table, jobs=1)) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "network", "query", "expected"),
+    [
+        ("acasxu", "ACASXU_run2a_2_6_batch_2000.onnx", "prop_3.vnnlib", "unsat"),
+        ("acasxu", "ACASXU_run2a_1_4_batch_2000.onnx", "prop_2.vnnlib", "sat"),
+        ("acasxu", "ACASXU_run2a_4_6_batch_2000.onnx", "prop_1.vnnlib", "unsat"),
+        ("linearizenn", "AllInOne_120_120.onnx", "prop_120_120.vnnlib", "unsat"),
+        ("sat_relu", "unsat_v6_c30.onnx", "unsat_v6_c30.vnnlib", "unsat"),
+        ("collins_rul_cnn", "NN_rul_small_window_20.onnx", "monotonicity_CI_shift20_w20.vnnlib.gz", "unsat"),
+    ],
+)
+def test_known_verdicts_of_published_instances(folder: str, network: str, query: str, expected: str) -> None:
+    if not SHARED.is_dir():
+        pytest.skip("the published instances are not there: set RADII_VERIFY to their folder")
+    root = SHARED / folder
+    assert verify(root / "onnx" / network, root / "vnnlib" / query, seconds=120).verdict == expected
+
+
+def test_a_module_needs_no_file(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)).eval()
+    deployed = Deployed.of(model, (3,))
+    x = torch.rand(4, 3)
+    torch.testing.assert_close(deployed.outputs(x), model(x))
+    with pytest.raises(InputError, match="shape"):
+        Deployed.of(model)

@@ -1,0 +1,214 @@
+"""ONNX files run in torch as onnxruntime runs them, in old and new opsets; the rest is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from radii.errors import InputError  # noqa: E402
+from radii.models.onnx_reader import load_onnx  # noqa: E402
+from radii.models.onnx_runtime import OnnxRuntime  # noqa: E402
+
+RNG = np.random.default_rng(0)
+
+
+def weights(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def saved(
+    path: Path,
+    nodes: list[Any],
+    shape: list[Any],
+    opset: int = 13,
+    out_rank: int = 2,
+    **constants: np.ndarray[Any, Any],
+) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * out_rank)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.save(model, str(path))
+    return path
+
+
+def node(kind: str, inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), output.split(), name=f"the_{kind}_{output[0]}", **attributes)
+
+
+def long(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, dtype=np.int64)
+
+
+IMAGES: list[Any] = ["batch", 2, 6, 6]
+CASES: dict[str, tuple[list[Any], list[Any], int, dict[str, Any]]] = {
+    "gemm": ([node("Gemm", "x w b", "y", transB=1, alpha=0.5)], [1, 4], 9, {"w": weights(3, 4), "b": weights(3)}),
+    "matmul add": (
+        [node("MatMul", "x w", "h"), node("Add", "b h", "y")],
+        ["n", 4],
+        13,
+        {"w": weights(4, 3), "b": weights(3)},
+    ),
+    "conv": (
+        [
+            node("Conv", "x w b", "h", strides=[2, 1], pads=[1, 0, 0, 1]),
+            node("Relu", "h", "r"),
+            node("Flatten", "r", "y"),
+        ],
+        IMAGES,
+        11,
+        {"w": weights(3, 2, 3, 2), "b": weights(3)},
+    ),
+    "same": (
+        [node("Conv", "x w", "h", auto_pad="SAME_UPPER", strides=[2, 2]), node("Flatten", "h", "y")],
+        IMAGES,
+        12,
+        {"w": weights(3, 2, 3, 3)},
+    ),
+    "transposed": (
+        [node("ConvTranspose", "x w", "h", strides=[2, 2]), node("Flatten", "h", "y")],
+        IMAGES,
+        11,
+        {"w": weights(2, 3, 2, 2)},
+    ),
+    "norm pool": (
+        [
+            node("BatchNormalization", "x s b m v", "h", epsilon=1e-3),
+            node("MaxPool", "h", "p", kernel_shape=[2, 2], strides=[2, 2]),
+            node("AveragePool", "p", "q", kernel_shape=[2, 2], pads=[1, 1, 1, 1]),
+            node("Flatten", "q", "y"),
+        ],
+        IMAGES,
+        9,
+        {"s": weights(2), "b": weights(2), "m": weights(2), "v": np.abs(weights(2))},
+    ),
+    "old shapes": (
+        [
+            node("Slice", "x", "a", starts=[1], ends=[5], axes=[1]),
+            node("Unsqueeze", "a", "u", axes=[2]),
+            node("Squeeze", "u", "q", axes=[2]),
+            node("Pad", "q", "p", pads=[0, 1, 0, 2]),
+            node("Softmax", "p", "y"),
+        ],
+        [1, 6],
+        9,
+        {},
+    ),
+    "new shapes": (
+        [
+            node("Slice", "x start stop axes steps", "a"),
+            node("Unsqueeze", "a one", "u"),
+            node("Transpose", "u", "t", perm=[0, 2, 1]),
+            node("Reshape", "t target", "r"),
+            node("Concat", "r x", "c", axis=1),
+            node("Split", "c parts", "l m", axis=1),
+            node("Gather", "l places", "g", axis=1),
+            node("Concat", "m g", "d", axis=1),
+            node("Clip", "d low high", "y"),
+        ],
+        ["n", 6],
+        13,
+        {
+            "start": long(-1),
+            "stop": long(-100),
+            "axes": long(1),
+            "steps": long(-2),
+            "one": long(1),
+            "target": long(0, -1),
+            "parts": long(4, 5),
+            "places": long(0, 3, 0),
+            "low": np.float32(-0.5),
+            "high": np.float32(0.5),
+        },
+    ),
+    "shape of the input": (
+        [
+            node("Shape", "x", "s"),
+            node("Gather", "s zero", "n", axis=0),
+            node("Unsqueeze", "n zeros", "k"),
+            node("Concat", "k rest", "t", axis=0),
+            node("Reshape", "x t", "r"),
+            node("ReduceMean", "r", "y", axes=[2], keepdims=0),
+        ],
+        ["n", 6],
+        13,
+        {"zero": np.int64(0), "zeros": long(0), "rest": long(3, 2)},
+    ),
+    "smooth": (
+        [
+            node("Sigmoid", "x", "a"),
+            node("Tanh", "x", "b"),
+            node("Mul", "a b", "c"),
+            node("Sub", "c x", "d"),
+            node("Div", "d two", "e"),
+            node("LeakyRelu", "e", "y", alpha=0.2),
+        ],
+        ["n", 5],
+        22,
+        {"two": np.float32(2.5)},
+    ),
+    "reduce 18": ([node("ReduceMean", "x axes", "h"), node("Add", "h x", "y")], ["n", 5], 18, {"axes": long(1)}),
+    "global": (
+        [node("GlobalAveragePool", "x", "g"), node("Dropout", "g", "d"), node("Flatten", "d", "y")],
+        IMAGES,
+        13,
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_torch_and_onnxruntime_agree(name: str, tmp_path: Path) -> None:
+    nodes, shape, opset, constants = CASES[name]
+    path = saved(tmp_path / "net.onnx", nodes, shape, opset, **constants)
+    network = load_onnx(path)
+    x = torch.randn(5, *network.graph.input_shape)
+    flat = OnnxRuntime(path)(x.flatten(1))
+    torch.testing.assert_close(network(x), flat, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_flow_to_the_input(tmp_path: Path) -> None:
+    nodes, shape, opset, constants = CASES["conv"]
+    network = load_onnx(saved(tmp_path / "net.onnx", nodes, shape, opset, **constants))
+    x = torch.randn(3, *network.graph.input_shape, requires_grad=True)
+    (gradient,) = torch.autograd.grad(network(x).square().sum(), x)
+    assert gradient.abs().sum() > 0
+
+
+def test_an_unknown_operator_is_refused_with_its_node(tmp_path: Path) -> None:
+    path = saved(tmp_path / "net.onnx", [node("Erf", "x", "y")], [1, 4])
+    with pytest.raises(InputError, match=r"the_Erf_y.*\(Erf\)"):
+        load_onnx(path)
+
+
+def test_weights_outside_the_folder_are_refused(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    path = saved(inside / "net.onnx", [node("MatMul", "x w", "y")], [1, 4], w=weights(4, 3))
+    model = onnx.load(str(path))
+    onnx.external_data_helper.set_external_data(model.graph.initializer[0], "../secret.bin")
+    model.graph.initializer[0].ClearField("raw_data")
+    (tmp_path / "secret.bin").write_bytes(weights(4, 3).tobytes())
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="outside the file's folder"):
+        load_onnx(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a network"])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"net\.onnx"):
+        load_onnx(path)
