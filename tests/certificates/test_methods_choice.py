@@ -1,12 +1,29 @@
-"""The strongest certificate: every family of 1-Lipschitz layers gets its margin, whatever a quick bound says."""
+"""The strongest certificate of each point: which method proves it, at what cost, and what was left out."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from radii.certificates.choose import strongest
+from radii.certificates import bounds, lipschitz
+from radii.certificates.choose import certify, choose, passes_needed, trained_bound
+from radii.errors import InputError
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet
+from radii.threat import Ball
+
+
+def dense(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 3)).eval()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(2 * torch.randn_like(parameter))
+    return net
+
+
+def inputs(n: int = 60) -> Tensor:
+    return torch.rand(n, 8, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("layer", ["aol", "cpl"])
@@ -16,4 +33,67 @@ def test_a_lipschitz_network_gets_its_margin(layer: str) -> None:
     net = LipschitzConvNet((1, 8, 8), 4, width=4, layer=layer).eval()
     with torch.no_grad():
         net(torch.rand(2, 1, 8, 8))
-    assert strongest(net, (1, 8, 8)).method == "margin"
+    assert trained_bound(net, (1, 8, 8))
+    found = choose(net, torch.rand(4, 1, 8, 8), Ball("l2", 0.01)).certificate
+    assert found is not None
+    assert set(found.methods) <= {"margin", ""}
+
+
+@pytest.mark.parametrize("threat", ["linf:0.02", "l2:0.05"])
+def test_each_point_gets_its_largest_radius_and_says_by_what(threat: str) -> None:
+    model, x, ball = dense(), inputs(), Ball.parse(threat)
+    chosen = choose(model, x, ball)
+    found = chosen.certificate
+    assert found is not None
+    assert not chosen.refusals
+    assert found.norm == ball.norm
+    best = bounds.certify(model, x, [ball.radius], ball.norm, "alpha-crown").radius
+    assert bool((found.radius >= best).all())
+    assert all((name != "") == (radius > 0) for name, radius in zip(found.methods, found.radius.tolist(), strict=True))
+    if ball.norm == "l2":
+        assert bool((found.radius >= lipschitz.certify(model, x).radius).all())
+    assert len(set(found.methods)) >= 2
+
+
+def test_a_budget_leaves_methods_out_and_says_so() -> None:
+    chosen = choose(dense(), inputs(), Ball("linf", 0.02), passes=10)
+    assert chosen.certificate is not None
+    assert set(chosen.certificate.methods) <= {"margin", "ibp", ""}
+    assert any("crown-ibp: it takes about" in line for line in chosen.refusals)
+
+
+def test_costs_grow_with_the_method() -> None:
+    network = bounds.bounded.Bounded(dense(), (8,)).network
+    costs = [passes_needed(network, method, "linf") for method in ("ibp", "crown-ibp", "crown", "alpha-crown")]
+    assert costs == sorted(costs)
+    assert len(set(costs)) == 4
+
+
+def test_nothing_fits() -> None:
+    model = nn.Sequential(nn.Linear(8, 3), nn.Softplus()).eval()
+    chosen = choose(model, inputs(4), Ball("linf", 0.1))
+    assert chosen.certificate is None
+    assert [line.split(":")[0] for line in chosen.refusals] == ["margin", "bounds"]
+    with pytest.raises(InputError, match="No deterministic certificate fits"):
+        certify(model, inputs(4), norm="linf")
+
+
+def test_a_threat_is_text_or_a_ball() -> None:
+    model, x = dense(), inputs(20)
+    spoken, ball = certify(model, x, threat="linf:0.02"), certify(model, x, threat=Ball("linf", 0.02))
+    assert torch.equal(spoken.radius, ball.radius)
+    named = certify(model, x, "ibp", norm="linf", radii=[0.02])
+    assert bool((named.radius <= spoken.radius).all())
+
+
+def test_every_method_certifies_the_function_that_runs() -> None:
+    """No attack in float32 breaks what was chosen."""
+    from radii.attacks.pgd import PGD
+
+    model, x, ball = dense(), inputs(), Ball("linf", 0.05)
+    found = choose(model, x, ball).certificate
+    assert found is not None
+    rows = found.covers(ball.radius)
+    assert bool(rows.any())
+    result = PGD(40, 0.1)(model, x[rows], found.prediction[rows], ball, torch.Generator().manual_seed(0))
+    assert not bool(result.broken.any())

@@ -1,123 +1,265 @@
-"""One door to all certificates: by name, or the strongest that a model allows, with the reason."""
+"""One door to all certificates: by name, or the strongest proof of each point at a stated cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
+import torch
 from torch import Tensor, nn
 
 from radii.certificates import bounds, lipschitz, nearest
-from radii.certificates.bounds.network import build
-from radii.certificates.bounds.tracing import trace
-from radii.certificates.certificate import Certificate
+from radii.certificates.bounds.bounded import Bounded
+from radii.certificates.bounds.lower_margins import Method
+from radii.certificates.bounds.network import Network
+from radii.certificates.bounds.relaxations import Affine, Sum
+from radii.certificates.certificate import Arithmetic, Certificate
 from radii.certificates.smoothing import randomized
 from radii.errors import InputError, unknown_name
-from radii.models.lipschitz.network_bound import lipschitz_bound
-from radii.threat import Box, Norm
+from radii.models.classifier import check_inputs
+from radii.models.fingerprint import ModelState
+from radii.models.layers.residual import Residual
+from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
+from radii.threat import Ball, Box, Norm, converted
 
 METHODS = ("margin", "smoothing", "estimate", "ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter", "nearest")
+LADDER: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown")  # cheapest first
 RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
 TIGHT = 2.0  # a proved Lipschitz constant up to this is one that was trained for
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the methods need besides a model and inputs; each reads its own.
-
-    ``sigma`` is the noise of smoothing, ``most`` its samples an input at most,
-    ``together`` asks for one alpha over all inputs; ``stored`` are the points of
-    the nearest-neighbor classifier.
-    """
-
-    radii: Sequence[float]
-    norm: Norm = "l2"
-    sigma: float | None = None
-    alpha: float = 0.001
-    most: int = 100_000
-    together: bool = False
-    seed: int = 0
-    box: Box | None = (0.0, 1.0)
-    stored: tuple[Tensor, Tensor] | None = None
+PASSES = 20_000  # forward passes a point that proofs may cost; the standard attack suite takes about 10,000
+ASCENT = 20  # steps of alpha-CROWN
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A method's name and why it is the one to use."""
+    """The strongest proof of every point, and why methods that were not used were not.
 
-    method: str
-    why: str
-
-
-def strongest(model: nn.Module, input_shape: tuple[int, ...], norm: Norm = "l2", sigma: float | None = None) -> Choice:
-    """The strongest certificate that ``model`` allows.
-
-    A noise level asks for smoothing. A proved Lipschitz constant that was
-    trained for gives L2 margins; layers with bounds give CROWN; for anything
-    else smoothing is left, which needs to know its noise.
+    Attributes:
+        certificate: the larger radius of each point, in the ball's norm, with the method that proved it in
+            ``methods``; None where no method fits the model.
+        refusals: a sentence for every method that was left out.
     """
-    if sigma is not None and norm == "l2":
-        return Choice("smoothing", f"noise of sigma {sigma:g} was given, and smoothing certifies any model under it")
-    value = float("inf")
-    if norm == "l2":
-        with suppress(InputError):
-            value = lipschitz_bound(model, input_shape, prove=False).value
-        if value <= TIGHT:
-            return Choice("margin", f"the network is proved {value:.4g}-Lipschitz, so a margin is a radius")
+
+    certificate: Certificate | None
+    refusals: tuple[str, ...]
+
+
+def choose(
+    model: nn.Module,
+    x: Tensor,
+    ball: Ball,
+    *,
+    radii: Sequence[float] | None = None,
+    passes: int = PASSES,
+    last: Method = "alpha-crown",
+) -> Choice:
+    """Try what the model allows, the cheapest method first, and keep the larger radius of each point.
+
+    Margins of a Lipschitz bound come first, then intervals, CROWN-IBP, CROWN and alpha-CROWN; each is tried on the
+    points that the ones before did not prove at the largest radius. L2 margins are converted to the ball's
+    norm. No clock decides: a method is left out if it takes more forward passes a point than are left.
+
+    Guarantee: deterministic, for the network as float32 computes it in eval mode, in the ball's box.
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …] in the ball's box; never changed.
+        ball: norm, radius and box of the perturbations.
+        radii: radii for which bounds are tried, by default the ball's radius alone.
+        passes: forward passes a point that may be spent, counted from the layers' sizes.
+        last: the last method to try.
+
+    Returns:
+        The certificate, or None, and the reasons for what was left out.
+    """
+    check_inputs(x, ball.box)
+    wanted = sorted({radius for radius in (radii or (ball.radius,)) if radius > 0})
+    best, refusals = _by_margin(model, x, ball)
+    if not wanted or ball.norm == "l1":
+        return Choice(best, tuple(refusals))
     try:
-        build(trace(model, input_shape))
-    except InputError as error:
-        if value < float("inf"):  # a quick bound of residual layers is loose; the proof made for a margin is not
-            return Choice("margin", "its layers have Lipschitz bounds, and no tighter certificate fits")
-        raise InputError(
-            f"No deterministic certificate fits this model: {error} For smoothing give --sigma, "
-            "the noise that the model was trained with."
-        ) from error
-    return Choice("crown", "every layer has bounds, and no small Lipschitz constant is proved")
-
-
-def certificate(method: str, model: nn.Module, x: Tensor, settings: Settings) -> Certificate:
-    """The certificate called ``method`` for inputs ``x`` [n, …]."""
-    if method not in METHODS:
-        raise unknown_name("certificate", method, (*METHODS, "auto"))
-    if method in ("margin", "smoothing", "estimate") and settings.norm != "l2":
-        raise InputError(f"The method {method!r} certifies l2 balls, got {settings.norm!r} instead; try crown.")
-    if method == "margin":
-        return lipschitz.certify(model, x)
-    if method == "nearest":
-        if settings.stored is None:
-            raise InputError("The nearest-neighbor certificate needs the stored points.")
-        return nearest.certify(x, settings.stored, settings.norm)
-    if method in bounds.METHODS:
-        return bounds.certify(model, x, settings.radii, settings.norm, method, box=settings.box)
-    if settings.sigma is None:
-        raise InputError(f"The method {method!r} needs the noise that the model was trained with: sigma.")
-    if method == "estimate":
-        return randomized.estimate(model, x, settings.sigma, seed=settings.seed, box=settings.box)
-    return randomized.certify_sequential(
-        model,
-        x,
-        settings.sigma,
-        settings.radii,
-        most=settings.most,
-        alpha=settings.alpha,
-        simultaneous=settings.together,
-        seed=settings.seed,
-        box=settings.box,
+        bounded = Bounded(model, tuple(x.shape[1:]))
+        prediction = bounded.predict(x)
+    except InputError as refusal:
+        return Choice(best, (*refusals, f"bounds: {refusal}"))
+    radius = torch.zeros(len(x), dtype=torch.float64) if best is None else best.radius.clone()
+    methods = [""] * len(x) if best is None else list(best.methods)
+    radius[(prediction < 0).cpu()] = 0.0
+    left, tried = passes, LADDER[: LADDER.index(last) + 1]
+    for method in tried:
+        cost = passes_needed(bounded.network, method, ball.norm)
+        if cost > left:
+            refusals.append(
+                f"{method}: it takes about {cost:,} forward passes a point and {left:,} of {passes:,} are left; "
+                "allow more by passes=."
+            )
+            break
+        left -= cost
+        for r in reversed(wanted):
+            rows = torch.nonzero((radius < r) & (prediction >= 0).cpu())[:, 0]
+            if not len(rows):
+                continue
+            holds = bounded.proves_by(x[rows], prediction[rows], ball.with_radius(r), method).cpu()
+            radius[rows[holds]] = r
+            for row in rows[holds].tolist():
+                methods[row] = method
+    assumptions = bounds.bounded.ASSUMPTIONS + (() if best is None else best.assumptions)
+    return Choice(
+        Certificate(
+            prediction=prediction.cpu(),
+            radius=radius,
+            norm=ball.norm,
+            kind="deterministic",
+            method=" + ".join(dict.fromkeys(name for name in methods if name)) or "bounds",
+            assumptions=tuple(dict.fromkeys(assumptions)),
+            methods=tuple(methods),
+            state=ModelState.of(model),
+        ),
+        tuple(refusals),
     )
 
 
-def certify(model: nn.Module, x: Tensor, method: str = "auto", settings: Settings | None = None) -> Certificate:
+def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
+    """L2 margins in the ball's norm, or None and why not."""
+    try:
+        found = lipschitz.certify(model, x, cheapest_bound(model, tuple(x.shape[1:])))
+    except InputError as refusal:
+        return None, [f"margin: {refusal}"]
+    radius = converted(found.radius, "l2", ball.norm, x[0].numel())
+    methods = tuple("margin" if value > 0 else "" for value in radius.tolist())
+    return replace(found, radius=radius, norm=ball.norm, methods=methods), []
+
+
+def cheapest_bound(model: nn.Module, input_shape: tuple[int, ...]) -> LipschitzBound:
+    """A Lipschitz bound by the quick fallback, and by proof where the network was trained to have a small one.
+
+    Args:
+        model: the network.
+        input_shape: of one input.
+    """
+    quick = lipschitz_bound(model, input_shape, prove=False)
+    return lipschitz_bound(model, input_shape) if _is_trained_for(quick) else quick
+
+
+def trained_bound(model: nn.Module, input_shape: tuple[int, ...]) -> bool:
+    """Whether every layer has a Lipschitz bound and the network was built to have a small one.
+
+    Args:
+        model: the network.
+        input_shape: of one input.
+    """
+    try:
+        return _is_trained_for(lipschitz_bound(model, input_shape, prove=False))
+    except InputError:
+        return False
+
+
+def _is_trained_for(quick: LipschitzBound) -> bool:
+    """A quick bound of residual layers is loose; their kind says what they were built for."""
+    return quick.value <= TIGHT or any(layer.kind == Residual.__name__ for layer in quick.layers)
+
+
+def passes_needed(network: Network, method: Method, norm: Norm) -> int:
+    """About how many forward passes one point costs by ``method``, from the sizes of the layers.
+
+    A row of coefficients carried back costs about one pass; CROWN carries two for every coordinate that a
+    layer which is not linear reads, beyond the first.
+
+    Args:
+        network: the traced layers.
+        method: one of the methods of bounds.
+        norm: of the ball; Linf intervals are cheap, in float32.
+    """
+    classes = network.classes
+    if method == "ibp":
+        return 4 if norm == "linf" else 8
+    if method == "crown-ibp":
+        return 8 + 2 * classes
+    crown = 8 + 2 * classes + 2 * _open_coordinates(network)
+    return crown if method != "alpha-crown" else crown + 3 * ASCENT * classes
+
+
+def _open_coordinates(network: Network) -> int:
+    """Coordinates whose bounds CROWN tightens: read by a layer that is not linear, behind another such."""
+    behind: dict[int, bool] = {0: False}
+    readers, total = network.readers(), 0
+    for number, layer in network.layers.items():
+        linear = isinstance(layer, Affine | Sum)
+        behind[number] = not linear or any(behind[source] for source in layer.inputs)
+        if linear and behind[number] and any(not isinstance(reader, Affine | Sum) for reader in readers[number]):
+            total += prod(network.shapes[number])
+    return total
+
+
+def certify(
+    model: nn.Module,
+    x: Tensor,
+    method: str = "auto",
+    threat: str | Ball | None = None,
+    *,
+    norm: Norm = "l2",
+    radii: Sequence[float] | None = None,
+    sigma: float | None = None,
+    alpha: float = 0.001,
+    samples: int = 100_000,
+    simultaneous: bool = False,
+    seed: int = 0,
+    box: Box | None = (0.0, 1.0),
+    stored: tuple[Tensor, Tensor] | None = None,
+    arithmetic: Arithmetic = "float32",
+) -> Certificate:
     """Certify the predictions of ``model`` on ``x`` [n, …].
 
     Args:
         model: a network from inputs to logits.
-        x: inputs [n, …], in [0, 1].
-        method: one of :data:`METHODS`, or ``auto`` for the strongest that the model allows.
-        settings: what a method needs besides: norm, the radii to try, the noise of smoothing.
+        x: inputs [n, …] in ``box``; never changed.
+        method: one of :data:`METHODS`, or ``auto``: smoothing if ``sigma`` is given, else the strongest
+            deterministic proof of each point (:func:`choose`).
+        threat: a ball or its text (``linf:8/255``), in place of ``norm``, ``radii`` and ``box``.
+        norm: of the radii.
+        radii: radii to try, for methods that prove stated radii; by default grey levels from 1/255 to 1.
+        sigma: standard deviation of the noise of smoothing, that which the model was trained with.
+        alpha: error probability of a statement of smoothing.
+        samples: of smoothing, for each input at most.
+        simultaneous: one ``alpha`` for all inputs together.
+        seed: of the noise.
+        box: the least and the greatest value of an input, None without one.
+        stored: points and labels of the nearest-neighbor classifier.
+        arithmetic: ``exact`` leaves float32 rounding out of margins and bounds, and says so.
+
+    Raises:
+        InputError: no method fits, or the one asked for does not; the sentence names the layer and the reason.
     """
-    wanted = settings or Settings(radii=RADII)
-    if method == "auto":
-        method = strongest(model, tuple(x.shape[1:]), wanted.norm, wanted.sigma).method
-    return certificate(method, model, x, wanted)
+    if threat is not None:
+        ball = Ball.parse(threat) if isinstance(threat, str) else threat
+        norm, box, radii = ball.norm, ball.box, radii or (ball.radius,)
+    levels = tuple(radii or RADII)
+    if method == "auto" and (sigma is None or norm != "l2"):
+        found = choose(model, x, Ball(norm, max(levels), box), radii=levels)
+        if found.certificate is None:
+            raise InputError(
+                f"No deterministic certificate fits this model. {' '.join(found.refusals)} For smoothing give sigma "
+                "(--sigma), the noise that the model was trained with."
+            )
+        return found.certificate
+    method = "smoothing" if method == "auto" else method
+    if method not in METHODS:
+        raise unknown_name("certificate", method, (*METHODS, "auto"))
+    if method in ("margin", "smoothing", "estimate") and norm != "l2":
+        raise InputError(f"The method {method!r} certifies l2 balls, got {norm!r} instead; try crown.")
+    if method == "margin":
+        return lipschitz.certify(model, x, arithmetic=arithmetic)
+    if method == "nearest":
+        if stored is None:
+            raise InputError("The nearest-neighbor certificate needs the stored points.")
+        return nearest.certify(x, stored, norm)
+    if method in bounds.METHODS:
+        return bounds.certify(model, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
+    if sigma is None:
+        raise InputError(f"The method {method!r} needs the noise that the model was trained with: sigma.")
+    if method == "estimate":
+        return randomized.estimate(model, x, sigma, seed=seed, box=box)
+    return randomized.certify_sequential(
+        model, x, sigma, levels, most=samples, alpha=alpha, simultaneous=simultaneous, seed=seed, box=box
+    )

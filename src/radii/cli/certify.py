@@ -62,7 +62,9 @@ def certify(
         if chosen == ["margin"] and norm == "l2":
             _by_margin(found, test, names, radii, proof, layers, plot, json)
             return
-        options = {"norm": norm, "sigma": sigma, "alpha": alpha, "most": most, "together": together, "seed": seed}
+        options = {
+            "norm": norm, "sigma": sigma, "alpha": alpha, "samples": most, "simultaneous": together, "seed": seed
+        }  # fmt: skip
         proved = _certificates(found, chosen, data, test, radii, options)
     _show_several(found, test, proved, why, names, radii, plot, json)
 
@@ -71,7 +73,7 @@ def _chosen(
     model: str, data: Data, methods: list[str], norm: str, sigma: float | None, weights: Path | None, trust: list[str]
 ) -> tuple[Found, list[str], str]:
     """The model, the methods that `auto` stands for, and the reason."""
-    from radii.certificates.choose import METHODS, strongest
+    from radii.certificates.choose import METHODS
     from radii.errors import unknown_name
     from radii.models.zoo.distance import DistanceClassifier
     from radii.runs.reference import Found, find_model
@@ -87,8 +89,19 @@ def _chosen(
     found = find_model(model, data, weights=weights, trust=trust)
     if "auto" not in methods:
         return found, methods, ""
-    choice = strongest(found.model, data.shape, known, sigma)
-    return found, [choice.method if name == "auto" else name for name in methods], f"{choice.method}: {choice.why}"
+    chosen, why = _automatic(found, data.shape, known, sigma)
+    return found, [chosen if name == "auto" else name for name in methods], f"{chosen}: {why}"
+
+
+def _automatic(found: Found, shape: tuple[int, ...], norm: str, sigma: float | None) -> tuple[str, str]:
+    """The method that `auto` stands for and the reason; `auto` itself is the strongest proof of each point."""
+    from radii.certificates.choose import trained_bound
+
+    if sigma is not None and norm == "l2":
+        return "smoothing", f"noise of sigma {sigma:g} was given, and smoothing certifies any model under it"
+    if norm == "l2" and trained_bound(found.model, shape):
+        return "margin", "the network was built for a small Lipschitz constant, so a margin is a radius"
+    return "auto", "for each point the strongest of margins, intervals, CROWN and alpha-CROWN"
 
 
 def _write_properties(folder: Path, found: Found, test: Dataset, norm: str, radii: list[float]) -> None:
@@ -103,12 +116,14 @@ def _write_properties(folder: Path, found: Found, test: Dataset, norm: str, radi
 def _certificates(
     found: Found, methods: list[str], data: Data, test: Dataset, radii: list[float], options: dict[str, Any]
 ) -> dict[str, Certificate]:
-    from radii.certificates.choose import Settings, certificate
+    from radii.certificates.choose import certify as certify_
 
     stored = data.train.tensors() if "nearest" in methods else None
-    settings = Settings(radii=radii, box=data.train.box, stored=stored, **options)
     x, _ = test.tensors()
-    return {name: certificate(name, found.model, x, settings) for name in dict.fromkeys(methods)}
+    return {
+        name: certify_(found.model, x, name, radii=radii, box=data.train.box, stored=stored, **options)
+        for name in dict.fromkeys(methods)
+    }
 
 
 def _show_several(

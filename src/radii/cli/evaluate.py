@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from radii.certificates.certificate import Certificate
     from radii.evaluation.scores import Scores
+    from radii.threat import Ball
 
 Model = Annotated[str, typer.Argument(help="A run, a bundle, package.module:factory, .pt2 or .onnx.")]
 DatasetName = Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")]
@@ -38,7 +39,7 @@ def evaluate(
     trust: Trust = None,
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
-    certify: Annotated[bool, typer.Option(help="Prove first where the network has a Lipschitz bound.")] = True,
+    certify: Annotated[bool, typer.Option(help="Prove first: margins, intervals, CROWN, alpha-CROWN.")] = True,
     pictures: Annotated[Path | None, typer.Option(help="The worst examples as one .png.")] = None,
     seed: Seed = 0,
     device: Device = "cpu",
@@ -67,7 +68,7 @@ def evaluate(
         for name in ("train", "test") if split == "both" else (split,):
             part = data.train if name == "train" else data.test
             x, y = (tensor.to(device) for tensor in choose(part, points, seed))
-            certificate, refusal = _certificate(net, x) if certify else (None, None)
+            certificate, refusal = _certificate(net, x, ball) if certify else (None, None)
             scores[name] = evaluate_(
                 net, x, y, ball, suite=suite, certificate=certificate, seed=seed, surrogate=other, lipschitz=lipschitz
             )
@@ -93,10 +94,12 @@ def evaluate(
         _write_pictures(pictures, scores[name], x, console)
 
 
-def _certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
-    from radii.runs.steps import strongest_certificate
+def _certificate(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, str | None]:
+    """The strongest proof of each point, or None and why there is none."""
+    from radii.certificates.choose import choose
 
-    return strongest_certificate(model, x)
+    chosen = choose(model, x, ball)
+    return chosen.certificate, None if chosen.certificate else " ".join(chosen.refusals)
 
 
 def _tell(console: Console, title: str, scores: Scores, classes: tuple[str, ...]) -> None:

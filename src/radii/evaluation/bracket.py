@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from math import sqrt
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import binom
-from torch import Tensor, nn
+from torch import Tensor
 
 from radii.certificates.certificate import Certificate
 from radii.errors import ContradictionError, InputError
-from radii.models.classifier import predict
-from radii.threat import Norm
+from radii.models.classifier import predicted_class
+from radii.threat import Norm, converted
 
 SURE = 1e-6  # a probabilistic certificate is contradicted when chance explains it less often than this
-
-
-def converted(radius: Tensor, given: Norm, wanted: Norm, dimension: int) -> Tensor:
-    """The radius that a ball of another norm fits into: ||v||_p <= c ||v||_q gives r_q = r_p / c.
-
-    ||v||_inf <= ||v||_2 <= ||v||_1, ||v||_1 <= sqrt(d) ||v||_2 <= d ||v||_inf.
-    """
-    order: dict[Norm, float] = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
-    return radius / max(1.0, sqrt(dimension) ** (2 * (order[given] - order[wanted])))
 
 
 def proved_in(
@@ -55,7 +43,6 @@ def proved_in(
 
 
 def reconciled(
-    model: nn.Module,
     nearest: Tensor,
     prediction: Tensor,
     proved: NDArray[np.float64],
@@ -64,15 +51,15 @@ def reconciled(
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """The proved radii, after every one above a broken radius was explained; the rest is a contradiction.
 
-    Two explanations exist. Rounding: in float64 the model does not err at the
-    input found; the proved radius is then cut to the distance at which the
-    float32 model errs. Chance: a probabilistic certificate may fail on a share
-    alpha of the points.
+    Two explanations exist. Rounding: the certificate is about exact arithmetic,
+    and the function that it certified does not err at the input found; the proved
+    radius is then cut to the distance at which the float32 model errs.
+    Chance: a probabilistic certificate may fail on a share alpha of the points.
     """
     over = np.flatnonzero(proved > broken * (1 + 1e-6) + 1e-7)
     if certificate is None or not len(over):
         return proved, ()
-    rounding = _rounding_only(model, nearest[over], prediction[over])
+    rounding = _rounding_only(certificate, nearest[over], prediction[over])
     false = over[~rounding]
     allowed = 0.0 if certificate.alpha is None else float(binom.isf(SURE, len(proved), certificate.alpha))
     if len(false) > allowed:
@@ -90,10 +77,12 @@ def reconciled(
     return np.minimum(proved, np.where(np.isin(np.arange(len(proved)), over), broken, np.inf)), tuple(notes)
 
 
-def _rounding_only(model: nn.Module, found: Tensor, prediction: Tensor) -> NDArray[np.bool_]:
-    """Where the model in float64 keeps its prediction at the input found: [m] bool."""
-    try:
-        exact = deepcopy(model).double()
-        return (predict(exact, found.double()) == prediction).numpy()
-    except (RuntimeError, TypeError):  # a model that cannot be copied or run in float64 has no excuse
-        return np.zeros(len(found), bool)
+def _rounding_only(certificate: Certificate, nearest: Tensor, prediction: Tensor) -> NDArray[np.bool_]:
+    """Where the function that was certified keeps its prediction at these inputs: [m] bool.
+
+    A certificate that covers float32 speaks about the model itself, and rounding is no excuse.
+    """
+    if certificate.exact_logits is None:
+        return np.zeros(len(nearest), bool)
+    with torch.no_grad():
+        return (predicted_class(certificate.exact_logits(nearest.double().cpu())) == prediction.cpu()).numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.suite import Member, SuiteResult, members, run_suite
 from radii.attacks.survivor_sample import SAMPLE
 from radii.certificates.certificate import Certificate
+from radii.certificates.choose import choose
 from radii.evaluation.bracket import proved_in, reconciled
 from radii.evaluation.local_lipschitz import local_lipschitz
 from radii.evaluation.scores import PointTable, Scores
@@ -33,7 +35,7 @@ def evaluate(
     ball: Ball,
     *,
     suite: str = "standard",
-    certificate: Certificate | None = None,
+    certificate: Certificate | Literal["auto"] | None = "auto",
     seed: int = 0,
     surrogate: nn.Module | None = None,
     radii: bool | None = None,
@@ -45,7 +47,9 @@ def evaluate(
 
     The predictions are attacked, whatever the labels, so that one run serves
     robust accuracy and robustness with respect to predictions. Points whose
-    certificate covers the ball are proved and not attacked in it. A ``surrogate``
+    certificate covers the ball are proved and not attacked in it; by default it is the
+    strongest that the model allows (:func:`radii.certificates.choose.choose`), and a
+    given one must belong to the model as it is now. A ``surrogate``
     adds a transfer attack from that model. With ``radii`` (the default unless the
     suite is ``black-box``) a minimum-norm attack measures every point's distance
     to its nearest error, proved points included: it is the check that no proved
@@ -55,6 +59,10 @@ def evaluate(
     if surrogate is not None:
         attacks += (Member("transfer", Transfer(surrogate, batch_size=batch_size)),)
     _check(model, x, y, ball)
+    if certificate == "auto":
+        certificate = choose(model, x, ball).certificate
+    if certificate is not None:
+        certificate.check(model)
     warned = model_alarms(model, x, y, ball, seed) if alarms else []
     prediction = predict(model, x, batch_size)
     proved_radius, notes = proved_in(certificate, ball.norm, x, prediction)
@@ -67,7 +75,7 @@ def evaluate(
     if radii if radii is not None else suite != "black-box":
         reached = reached.with_radii(model, x, prediction, ball, seed, batch_size)
     distance = reached.distance.cpu().numpy()
-    proved_radius, more = reconciled(model, reached.nearest, prediction, proved_radius, distance, certificate)
+    proved_radius, more = reconciled(reached.nearest, prediction, proved_radius, distance, certificate)
     points = PointTable(
         label=y.cpu().numpy(),
         prediction=prediction.cpu().numpy(),

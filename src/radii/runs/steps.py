@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from pydantic import Field, ValidationError, model_validator
-from torch import Tensor, nn
+from torch import nn
 
 from radii.attacks.pgd import PGD
 from radii.certificates import lipschitz
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
-from radii.certificates.certificate import Certificate
+from radii.certificates.choose import choose
 from radii.data.dataset import Data, balanced_order
 from radii.environment import checkpoint_seconds
 from radii.errors import InputError, unknown_name
@@ -161,7 +161,8 @@ class Evaluate(Step):
             refusal = done[0].result["no_certificate_because"]
         else:
             ball = self.ball if architecture.box is not None else self.ball.model_copy(update={"box": None})
-            certificate, refusal = strongest_certificate(model, x)
+            chosen = choose(model, x, ball)
+            certificate, refusal = chosen.certificate, None if chosen.certificate else " ".join(chosen.refusals)
             scores = evaluate(
                 model,
                 x,
@@ -242,14 +243,6 @@ class Prove(Step):
             unbroken[left] = ~PGD(40, 0.1)(model, x[left], y[left], self.ball, generator).broken
         shares = {"clean": right, "proved": proved, "unbroken": unbroken}
         return {name: accuracy(share.numpy()).summary() for name, share in shares.items()}
-
-
-def strongest_certificate(model: nn.Module, x: Tensor) -> tuple[Certificate | None, str | None]:
-    """The margin certificate where the network has a proved Lipschitz bound; else None and why."""
-    try:
-        return lipschitz.certify(model, x), None
-    except InputError as refusal:
-        return None, str(refusal)
 
 
 STEPS = Registry(

@@ -103,26 +103,34 @@ class Bounded:
         steps: int = 20,
     ) -> Tensor:
         with torch.no_grad():
-            specs = margin_specs(prediction, self._classes(x)).to(dtype)
+            specs = margin_specs(prediction, self.network.classes).to(dtype)
             region = region_of(x, ball, dtype)
             return lower_margins(network, region, specs, method, rounding=self.rounding, steps=steps)
 
-    def _classes(self, x: Tensor) -> int:
-        with torch.no_grad():
-            return self._at(self.network, x[:1])[0].shape[1]
-
     def proves(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method) -> Tensor:
-        """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing."""
+        """Which predictions hold on the whole ball, cheapest method first: [n] bool. NaN proves nothing.
+
+        Args:
+            x: inputs [n, …].
+            prediction: their classes [n].
+            ball: norm, radius and box.
+            method: the last method to try.
+        """
         proved = torch.zeros(len(x), dtype=torch.bool, device=x.device)
-        if self.rounding and ball.norm == "linf" and CHEAPER[method][0] == "ibp":
-            for rows in torch.arange(len(x)).split(256):
-                proved[rows] = (self.quick_margins(x[rows], prediction[rows], ball) > 0).all(1)
         for attempt in CHEAPER[method]:
             left = torch.nonzero(~proved)[:, 0]
-            if len(left) == 0:
-                break
-            for rows in left.split(256 if attempt in ("ibp", "crown-ibp") else 8):
-                proved[rows] = (self.margins(x[rows], prediction[rows], ball, attempt) > 0).all(1)
+            if len(left):
+                proved[left] = self.proves_by(x[left], prediction[left], ball, attempt)
+        return proved
+
+    def proves_by(self, x: Tensor, prediction: Tensor, ball: Ball, method: Method) -> Tensor:
+        """Which predictions hold on the whole ball by this one method: [n] bool; arguments as for ``proves``."""
+        proved = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        if method == "ibp" and self.rounding and ball.norm == "linf":
+            for rows in torch.arange(len(x)).split(256):
+                proved[rows] = (self.quick_margins(x[rows], prediction[rows], ball) > 0).all(1)
+        for rows in torch.nonzero(~proved)[:, 0].split(256 if method in ("ibp", "crown-ibp") else 8):
+            proved[rows] = (self.margins(x[rows], prediction[rows], ball, method) > 0).all(1)
         return proved
 
 

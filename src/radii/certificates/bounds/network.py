@@ -24,6 +24,12 @@ class Network:
     layers: dict[int, Layer]
     input_shape: tuple[int, ...]
     output: int
+    shapes: dict[int, tuple[int, ...]]  # of every value, without the batch
+
+    @property
+    def classes(self) -> int:
+        """How many logits there are."""
+        return self.shapes[self.output][0]
 
     def readers(self) -> dict[int, list[Layer]]:
         """Which layers read each value."""
@@ -49,7 +55,7 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
         else:
             layers[record.outputs[0]] = layer
         shapes[record.outputs[0]] = record.shape
-    return Network(layers, trace.input_shape, trace.output)
+    return Network(layers, trace.input_shape, trace.output, shapes)
 
 
 def _run_again(record: Record, values: dict[int, Tensor]) -> dict[int, Tensor]:

@@ -27,6 +27,7 @@ from radii.certificates.smoothing.proportion import lower_limits
 from radii.certificates.smoothing.sequential import DOWN
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, frozen
+from radii.models.fingerprint import ModelState
 from radii.randomness import stream_seed
 from radii.threat import Box
 
@@ -78,6 +79,7 @@ def certify(
         method=f"smoothing, sigma {sigma:g}, {samples:,} samples",
         alpha=level,
         assumptions=(*ASSUMPTIONS, _about(alpha, len(x), simultaneous)),
+        state=ModelState.of(model),
         sigma=sigma,
         samples=torch.full((len(x),), selection + samples),
     )
@@ -127,6 +129,7 @@ def certify_sequential(
         method=f"smoothing, sigma {sigma:g}, sequential up to {most:,} samples",
         alpha=level,
         assumptions=(*ASSUMPTIONS, _about(alpha, len(x), simultaneous)),
+        state=ModelState.of(model),
         sigma=sigma,
         samples=torch.from_numpy(votes.counts.sum(1)),
     )
