@@ -30,10 +30,10 @@ def test_auto_says_why_and_several_methods_share_a_chart(radii: Callable, bundle
         "--points", 20, "--radius", "0.001", "--radius", "0.01", "--json", target, "--plot", plot,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
-    assert "Chosen: crown: every layer has bounds" in outcome.out
+    assert "Chosen: auto: for each point the strongest" in outcome.out
     found = json.loads(target.read_text())
     crown, ibp = found["certificates"]
-    assert (crown["name"], ibp["name"]) == ("crown", "ibp")
+    assert (crown["name"], ibp["name"]) == ("auto", "ibp")
     assert crown["kind"] == "deterministic"
     for strong, weak in zip(crown["certified"], ibp["certified"], strict=True):
         assert strong["accuracy"] >= weak["accuracy"]
