@@ -44,6 +44,14 @@ def test_strict_exits_1_on_a_failure_only(radii: Callable) -> None:
     assert radii("claims", "prach-table1-certified-test", "--strict").code == 0  # not run is no failure
 
 
+def test_coverage(radii: Callable) -> None:
+    table = json.loads(radii("claims", "--coverage", "--json", "-").out)
+    *rows, total = table["rows"]
+    assert total["published"] == 1123
+    assert {"Table 4", "tab:dropout"} <= {row["table"] for row in rows}
+    assert "within the tolerance" in radii("claims", "ding", "--coverage").out
+
+
 def test_a_page(radii: Callable, tmp_path: Path) -> None:
     page = tmp_path / "claims.html"
     assert radii("claims", "vardi", "--html", page).code == 0

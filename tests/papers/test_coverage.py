@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from radii.papers.claims.claim import all_claims, choose
-from radii.papers.claims.coverage import comparisons, coverage
+from radii.papers.claims.coverage import agreement_chart, comparisons, coverage, coverage_table
 from radii.papers.claims.judgment import ledger
 from radii.papers.claims.setup import describe, setup
 from radii.papers.paper_steps import Formula
@@ -55,3 +55,15 @@ def test_a_setup_names_network_length_and_data(tmp_path: Path) -> None:
     assert setup(verdict) == "formula: name uniform, seed 0"
     (printed,) = ledger(choose("ding-saturation-16"), Store(tmp_path))
     assert setup(printed) == ""
+
+
+def test_the_table_and_the_chart(tmp_path: Path) -> None:
+    verdicts = ledger(all_claims(), Store(tmp_path))
+    *rows, total = coverage_table(verdicts).rows
+    assert total["paper"] == "all"
+    assert total["measured"] == sum(row["measured"] for row in rows) >= total["agreeing"]
+    chart = agreement_chart(verdicts)
+    assert chart is not None
+    assert all(0 <= row["measured"] <= 1 and 0 <= row["published"] <= 1 for row in chart.rows)
+    assert len(chart.rows) < total["measured"]  # bits and distances are no shares
+    assert agreement_chart([]) is None

@@ -18,6 +18,7 @@ from radii.errors import InputError
 if TYPE_CHECKING:
     from radii.papers.claims.claim import Claim
     from radii.papers.claims.judgment import Verdict
+    from radii.tables import Table
 
 COLORS = {"fails": "red", "holds": "green", "as printed": "cyan", "finding": "blue", "not run": "dim"}
 KINDS = {
@@ -33,6 +34,10 @@ def claims(
     budget: Annotated[str | None, typer.Option(help="Judge by this budget's results: smoke, cpu or paper.")] = None,
     run: Annotated[
         bool, typer.Option("--run", help="First compute the studies that train nothing, if missing.")
+    ] = False,
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="Per published table: figures measured, how far off."),
     ] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="The ledger as one offline page.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim fails.")] = False,
@@ -50,7 +55,12 @@ def claims(
         _compute(chosen, budget or "cpu")
     verdicts = ledger(chosen, budget=at)
     console = terminal.show(json)
-    if len(verdicts) == 1:
+    if coverage:
+        from radii.papers.claims.coverage import coverage_table
+
+        numbers = coverage_table(verdicts)
+        _cover(console, numbers)
+    elif len(verdicts) == 1:
         _explain(console, verdicts[0])
     else:
         _list(console, verdicts)
@@ -60,7 +70,7 @@ def claims(
         from radii.report.html import write
 
         console.print(f"page: {escape(str(write(page(verdicts), html)))}")
-    terminal.write_json([verdict.to_dict() for verdict in verdicts], json)
+    terminal.write_json(numbers.to_dict() if coverage else [verdict.to_dict() for verdict in verdicts], json)
     if strict and any(verdict.status == "fails" for verdict in verdicts):
         raise typer.Exit(1)
 
@@ -101,9 +111,30 @@ def _list(console: Console, verdicts: Sequence[Verdict]) -> None:
         console.print(Padding(f"[dim]{escape(facts)}[/]", (0, 0, 0, 4)))
 
 
+def _cover(console: Console, numbers: Table) -> None:
+    """The coverage in narrow columns, paper by paper."""
+    from radii.tables import listing
+
+    last = ("agree", "budget", "off by", "at most")
+    cells = [dict(zip(numbers.headings, line, strict=True)) for line in numbers.cells]
+    total = cells.pop()
+    for paper in dict.fromkeys(line["paper"] for line in cells):
+        lines = [
+            (line["table"], f"{line['measured']} of {line['published']}", *(line[heading] for heading in last))
+            for line in cells
+            if line["paper"] == paper
+        ]
+        console.print(terminal.table(listing(paper, ("table", "measured", *last), lines)))
+    console.print(
+        f"[bold]{total['measured']} of {total['published']} published figures are measured, {total['agree']} agree.[/]"
+    )
+    console.print(escape(numbers.note))
+
+
 def _explain(console: Console, verdict: Verdict) -> None:
     """Everything about one claim."""
     from radii.papers.claims.judgment import figure_table
+    from radii.papers.claims.setup import setup
 
     claim = verdict.claim
     console.print(f"[bold]{escape(claim.id)}[/]  [{COLORS[verdict.status]}]{escape(verdict.outcome)}[/]")
@@ -115,6 +146,7 @@ def _explain(console: Console, verdict: Verdict) -> None:
         "tolerance": claim.reason,
         "judged at": ", ".join(claim.budgets),
         "evidence": verdict.evidence,
+        "setup": setup(verdict),
         "note": verdict.note,
         "file": verdict.origin,
         "runs": " ".join(verdict.runs),

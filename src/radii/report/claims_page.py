@@ -1,11 +1,13 @@
-"""The page of `radii claims`: every statement with its verdict, paper by paper."""
+"""The page of `radii claims`: measured against published, then every statement with its verdict, failures first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
 
+from radii.papers.claims.coverage import agreement_chart, coverage_table
 from radii.papers.claims.judgment import STATUSES, Status, Verdict, counts, figure_table, summary
+from radii.papers.claims.setup import setup
 from radii.report.html import Card, Cards, Entry, Ledger, Report, Section
 
 MARKS: dict[Status, Literal["holds", "fails", "open"]] = {
@@ -18,7 +20,7 @@ MARKS: dict[Status, Literal["holds", "fails", "open"]] = {
 
 
 def page(verdicts: Sequence[Verdict]) -> Report:
-    """Counts at the top, then every claim under one filter, failures first.
+    """Counts at the top, measured against published, then every claim under one filter, failures first.
 
     Args:
         verdicts: in the order of the ledger.
@@ -31,13 +33,18 @@ def page(verdicts: Sequence[Verdict]) -> Report:
         Card("findings", str(count["finding"]), "of this project, not of a paper", "possible"),
         Card("not run", str(count["not run"]), "no result at a budget that can judge them", "true"),
     )
+    picture = agreement_chart(verdicts)
+    compared = (picture, coverage_table(verdicts)) if picture is not None else ()
     ordered = sorted(verdicts, key=lambda verdict: STATUSES.index(verdict.status))
     return Report(
         title="Which claims of the papers hold?",
         subtitle="Statements as checks over results of studies, published figures beside measured ones",
         verdict=summary(verdicts),
         headline=(Cards(cards),),
-        sections=(Section("Claims", (Ledger(tuple(entry(verdict) for verdict in ordered)),)),),
+        sections=(
+            *((Section("Measured against published", compared),) if compared else ()),
+            Section("Claims", (Ledger(tuple(entry(verdict) for verdict in ordered)),)),
+        ),
     )
 
 
@@ -49,6 +56,8 @@ def entry(verdict: Verdict) -> Entry:
         notes.insert(0, f"In the text: {claim.corrects}")
     if verdict.note:
         notes.insert(0, f"{verdict.note}.")
+    if words := setup(verdict):
+        notes.append(f"Setup: {words}.")
     if verdict.runs:
         more = f" and {len(verdict.runs) - 1} more" if verdict.runs[1:] else ""
         notes.append(f"Read from {verdict.runs[0]}{more}.")

@@ -71,10 +71,11 @@ def test_parameters_outside_the_assumptions_are_refused(name: str, parameters: d
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_parameter_is_typed_and_explained(name: str) -> None:
     simulate = statement(name).simulation()
-    assert simulate.__doc__
+    assert "Args:" in str(simulate.__doc__)
     hints = get_type_hints(simulate, include_extras=True)
     for parameter in inspect.signature(simulate).parameters.values():
         assert parameter.default is not inspect.Parameter.empty
+        assert f"    {parameter.name}: " in str(simulate.__doc__)
         assert parameter.name == "seed" or get_origin(hints[parameter.name]) is Annotated
 
 

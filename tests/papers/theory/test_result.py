@@ -8,8 +8,8 @@ import pytest
 
 from radii.errors import InputError
 from radii.papers.theory.result import (
-    Evidence,
     Result,
+    Simulation,
     assume,
     assume_positive,
     at_least,
@@ -42,9 +42,9 @@ def test_nan_agrees_with_nothing(row) -> None:
 
 def test_a_simulation_becomes_a_result() -> None:
     @theorem("facets")
-    def simulate(n: int = 3, sizes: tuple[int, ...] = (1, 2)) -> Evidence:
+    def simulate(n: int = 3, sizes: tuple[int, ...] = (1, 2)) -> Simulation:
         picture = chart("t", "x", "y", [measured(1, math.inf, "s")])
-        return Evidence((equals("n", n, 3, 0), reports("r", math.inf)), picture)
+        return Simulation((equals("n", n, 3, 0), reports("r", math.inf)), picture)
 
     result: Result = simulate(sizes=(4,))
     assert result.parameters == {"n": 3, "sizes": (4,)}

@@ -6,11 +6,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from radii.papers.claims.claim import Figure
 from radii.papers.claims.judgment import ROUNDING, Verdict, beyond
 from radii.papers.published import Fact, facts, paper_name
 from radii.studies.study import Budget
+from radii.tables import ChartSpec, Field, Table
+
+NEAR = 0.05  # of a share: what the title of the chart counts
 
 
 @dataclass(frozen=True)
@@ -110,4 +114,71 @@ def coverage(verdicts: Iterable[Verdict]) -> tuple[TableCoverage, ...]:
     return tuple(
         TableCoverage(paper_name(paper), table, len(own), tuple(known[fact] for fact in own if fact in known))
         for (paper, table), own in tables.items()
+    )
+
+
+def coverage_table(verdicts: Iterable[Verdict]) -> Table:
+    """:func:`coverage` as a table, the sum over all tables in the last row.
+
+    Args:
+        verdicts: of the ledger.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "paper": one.paper,
+            "table": one.table,
+            "published": one.published,
+            "measured": len(one.comparisons),
+            "agreeing": one.agreeing,
+            "budget": ", ".join(one.budgets) or None,
+            "typical_off": one.typical_off,
+            "largest_off": one.largest_off,
+        }
+        for one in coverage(verdicts)
+    ]
+    total = {key: sum(row[key] for row in rows) for key in ("published", "measured", "agreeing")}
+    fields = (
+        Field("paper"),
+        Field("table"),
+        Field("published"),
+        Field("measured"),
+        Field("agreeing", "agree"),
+        Field("budget"),
+        Field("typical_off", "off by", digits=2),
+        Field("largest_off", "at most", digits=2),
+    )
+    note = (
+        "Agree: within the tolerance of a claim, or in rank. Off by: median and greatest distance between measured "
+        "and published, in the unit of the table, percentages in points."
+    )
+    return Table(fields, (*rows, {"paper": "all", **total}), "Published figures that are measured", note)
+
+
+def agreement_chart(verdicts: Iterable[Verdict]) -> ChartSpec | None:
+    """Measured against published for every published percentage that is measured; None if there is none.
+
+    Args:
+        verdicts: of the ledger.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "published": comparison.figure.value,
+            "measured": comparison.measured,
+            "paper": paper_name(fact.paper),
+        }
+        for fact, comparison in comparisons(verdicts).items()
+        if fact.metric.endswith("_pct")
+    ]
+    if not rows:
+        return None
+    near = sum(abs(row["measured"] - row["published"]) <= NEAR for row in rows)
+    return ChartSpec(
+        "points",
+        rows,
+        Field("published", percent=True),
+        Field("measured", percent=True),
+        "paper",
+        f"{near} of {len(rows)} published percentages are measured within {100 * NEAR:.0f} points",
+        "On the line measured and published are equal.",
+        fit=[{"published": end, "measured": end, "paper": "equal"} for end in (0.0, 1.0)],
     )

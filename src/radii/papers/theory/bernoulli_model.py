@@ -22,8 +22,8 @@ from scipy.stats import binom, norm
 from radii import progress
 from radii.data.synthetic import bernoulli_model as draw_bernoulli
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     at_most,
@@ -94,7 +94,7 @@ def bernoulli_model(
     ratio: Annotated[float, "budget epsilon over tau; below 2"] = 1.0,
     c: Annotated[float, "tau is c d^(-1/4)"] = 1.25,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Samples a linear classifier needs against the closed form, its exponent, and what signs do."""
     assume(
         c >= SMALLEST_C, f"One sample gives 1% error only for tau ≥ c d^(-1/4) with c ≥ {SMALLEST_C:.3f}", f"c = {c:g}"
@@ -113,7 +113,7 @@ def bernoulli_model(
     rows += _law_rows(c, ratio)
     rows += _sign_rows(c, numpy_stream(seed, "bernoulli-model", "signs"))
     title = f"Bernoulli model: linear classifier at epsilon = {ratio:g} tau"
-    return Evidence(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
+    return Simulation(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
 
 
 def _needed(d: int, tau: float, epsilon: float) -> int:

@@ -25,8 +25,8 @@ from scipy.stats import norm
 
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     chart,
@@ -99,7 +99,7 @@ def concentration(
     mass: Annotated[float, "mass of the half-spaces of the cube"] = 0.5,
     samples: Annotated[int, "Monte Carlo points"] = 40_000,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Neighborhoods of half-spaces and of a ball inside the cube against the bounds; Example 2's percentages."""
     assume(0.5 <= mass < 1, "Theorem 2.1 needs P(A) ≥ 1/2", f"mass = {mass:g}")
     assume(epsilon > 0, "Theorem 2.1 needs epsilon > 0", f"epsilon = {epsilon:g}")
@@ -115,7 +115,7 @@ def concentration(
     rows += _example_rows(x, samples, draw)
     marks = _picture(d, x.sum(1, dtype=np.float64) - d / 2, ball_coordinate(samples, d, draw))
     title = f"Mass within distance epsilon of half of the cube or ball, d = {d}"
-    return Evidence(tuple(rows), chart(title, "epsilon", "mass", tuple(marks)))
+    return Simulation(tuple(rows), chart(title, "epsilon", "mass", tuple(marks)))
 
 
 def _cube_rows(x: NDArray[np.float32], epsilon: float, mass: float) -> list[ResultRow]:

@@ -24,8 +24,8 @@ from radii.data.synthetic import concentric_spheres as draw_spheres
 from radii.data.synthetic import sphere
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     assume_positive,
     at_least,
@@ -77,7 +77,7 @@ def concentric_spheres(
     steps: Annotated[int, "training steps of 400 fresh points"] = 400,
     tests: Annotated[int, "test points"] = 2000,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Facets of random polytopes against the cap formula; clean and robust accuracy of networks by width."""
     assume(n >= 2, "Spheres need n ≥ 2", n)
     assume(outer > 1, "The outer sphere must be larger than the inner, of radius 1", f"outer = {outer:g}")
@@ -104,7 +104,7 @@ def concentric_spheres(
         for which, value in zip(("clean", "robust"), pair, strict=True)
     )
     title = f"Concentric spheres: n = {n}, outer radius {outer:g}, epsilon = {epsilon:g}"
-    return Evidence(tuple(rows), chart(title, "width", "accuracy", picture, log_x=True))
+    return Simulation(tuple(rows), chart(title, "width", "accuracy", picture, log_x=True))
 
 
 Scores = dict[tuple[str, int], tuple[float, float]]

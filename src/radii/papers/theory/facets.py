@@ -22,8 +22,8 @@ from scipy.spatial import HalfspaceIntersection
 
 from radii.data.synthetic import Points, corners, sphere
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     at_most,
@@ -155,7 +155,7 @@ def facets(
     largest: Annotated[int, "largest dimension of the families"] = 6,
     random_polytopes: Annotated[int, "random symmetric polytopes"] = 6,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Facets of known, random and constructed polytopes against the bound; where 4n would contradict it."""
     assume(2 <= largest <= 8, "Vertices are enumerated, so largest must lie in 2..8", largest)
     assume(0 <= random_polytopes <= 12, "random_polytopes must lie in 0..12", random_polytopes)
@@ -172,4 +172,4 @@ def facets(
     rows.append(equals("first n at which 4n facets contradict the bound", first, 41, 0))
     picture += [predicted(mark["x"], math.exp(mark["x"]), mark["series"]) for mark in picture]
     title = "Facets of symmetric polytopes over exp(n / 2D²)"
-    return Evidence(tuple(rows), chart(title, "n / 2D²", "facets", picture, log_y=True))
+    return Simulation(tuple(rows), chart(title, "n / 2D²", "facets", picture, log_y=True))

@@ -26,8 +26,8 @@ from scipy.stats import norm
 
 from radii import progress
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     assume_positive,
     at_least,
@@ -113,7 +113,7 @@ def gaussian_model(
     c: Annotated[float, "sigma is c d^(1/4)"] = 0.6,
     draws: Annotated[int, "draws at a million dimensions; a draw in d scatters by d^(-1/4), so fewer get more"] = 4,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Samples needed for 1% robust error against the closed form, the lower bound, and the exponents."""
     assume(
         0 < c <= LARGEST_C,
@@ -143,7 +143,7 @@ def gaussian_model(
     rows.append(equals("exponent of n in d, 1e12 to 1e14", math.log10(far[1] / far[0]) / 2, 0.5, 0.03))
     rows.append(equals("exponent of n in epsilon at d = 1e14", math.log2(wide[1] / wide[0]), 2, 0.1))
     title = f"Gaussian model: robust error of the mean classifier, d = {max(d):.0e}"
-    return Evidence(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
+    return Simulation(tuple(rows), chart(title, "n", "robust error", picture, log_x=True))
 
 
 def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[ResultRow]:

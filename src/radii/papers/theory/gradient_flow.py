@@ -26,8 +26,8 @@ from radii.papers.theory.max_margin import (
     universal_perturbation,
 )
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_most,
     chart,
@@ -48,7 +48,7 @@ def gradient_flow(
     networks: Annotated[int, "networks per dimension"] = 5,
     loss: Annotated[float, "exponential loss to train to"] = 1e-30,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Length of the universal perturbation of trained networks on n = √d random points, against a random direction."""
     assume_dimensions(d, width=width, networks=networks)
     assume(0 < loss < 1, "The flow is known to converge once the loss is below 1", f"loss = {loss:g}")
@@ -78,7 +78,7 @@ def gradient_flow(
         picture.append(predicted(dimension, limit, "√(d/n)"))
         picture.append(predicted(dimension, math.sqrt(dimension), "the points, √d"))
     title = f"Universal perturbation at loss {loss:g}, width {width}"
-    return Evidence(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
+    return Simulation(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
 
 
 def _trained(d: int, width: int, loss: float, draw: Generator) -> tuple[float, float, float, float]:

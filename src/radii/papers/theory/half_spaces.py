@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from radii import progress
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     at_most,
@@ -93,7 +93,7 @@ def half_spaces(
     epsilon: Annotated[float, "Linf budget, strictly less is allowed to the attacker"] = 8 / 255,
     samples: Annotated[int, "points per dimension"] = 20_000,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Robust error of the Bayes classifier before and after T, against its exact value and the bounds."""
     assume(0 < epsilon < 0.5, "Example 1 has robust error 2 epsilon, so 0 < epsilon < 1/2", f"epsilon = {epsilon:g}")
     assume(all(dimension >= 1 for dimension in d) and len(d) > 0, "Dimensions must be at least 1", d)
@@ -114,7 +114,7 @@ def half_spaces(
             predicted(dimension, chebyshev_bound(dimension, epsilon, 1 / 4), "Chebyshev as printed, 1/4"),
         ]
     title = f"Robust error of the Bayes classifier, epsilon = {epsilon:.3g}"
-    return Evidence(tuple(rows), chart(title, "d", "robust error", picture, log_x=True))
+    return Simulation(tuple(rows), chart(title, "d", "robust error", picture, log_x=True))
 
 
 def _rows(d: int, epsilon: float, samples: int, seen: Sample) -> list[ResultRow]:

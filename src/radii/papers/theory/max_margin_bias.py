@@ -29,8 +29,8 @@ from radii.papers.theory.max_margin import (
     universal_perturbation,
 )
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     chart,
@@ -50,7 +50,7 @@ def max_margin_bias(
     n: Annotated[int | None, "orthogonal points; √d and d/3 unless given"] = None,
     width: Annotated[int, "hidden units; twice and half of it are tried too"] = 40,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Length of the universal perturbation of true KKT points on orthogonal data, against √(d/n)."""
     assume_dimensions(d, width=width // 2)
     rules = {"n = √d": [round(math.sqrt(dd)) for dd in d], "n = d/3": [dd // 3 for dd in d]}
@@ -80,7 +80,7 @@ def max_margin_bias(
             rows += _kkt_rows(d[0], count, other, numpy_stream(seed, "kkt width", other))[0]
             task.advance()
     title = f"Universal perturbation of maximum margin networks, width {width}"
-    return Evidence(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
+    return Simulation(tuple(rows), chart(title, "d", "length", picture, log_x=True, log_y=True))
 
 
 def _kkt_rows(d: int, n: int, width: int, draw: Generator) -> tuple[list[ResultRow], float]:

@@ -24,8 +24,8 @@ from scipy.spatial import cKDTree
 from radii.data.synthetic import Labels, Points, slabs
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     assume_positive,
     at_least,
@@ -139,7 +139,7 @@ def nearest_neighbor_bound(
     training_sets: Annotated[int, "training sets to average over"] = 24,
     tests: Annotated[int, "test points per training set"] = 2000,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Certified and attacked robust accuracy of 1-NN against the bound, on easy and on worst-case data."""
     assume(0 < delta < 0.5, "Theorem 2 needs two classes more than 2 delta apart in [0, 1]^d, so 0 < delta < 1/2",
            f"delta = {delta:g}")  # fmt: skip
@@ -165,7 +165,7 @@ def nearest_neighbor_bound(
                 rows += _rows(name, m, atom_count, bound, certified, attacked)
             picture.append(measured(m, certified.mean(), name))
     title = f"1-NN at radius {at:g}: d = {d}, delta = {delta:g}, |B| = {count}"
-    return Evidence(tuple(rows), chart(title, "n", "robust accuracy", picture, log_x=True))
+    return Simulation(tuple(rows), chart(title, "n", "robust accuracy", picture, log_x=True))
 
 
 def _averages(

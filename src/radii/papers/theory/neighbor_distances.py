@@ -22,8 +22,8 @@ from scipy.spatial.distance import cdist
 from radii.geometry.neighbor_law import NeighborLaw
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     at_most,
@@ -83,7 +83,7 @@ def neighbor_distances(
     replicates: Annotated[int, "test points of the exact law"] = 20_000,
     queries: Annotated[int, "test points in the cube"] = 300,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Medians against bracket and exact value; both dimensions on the law and on a cube; what they extrapolate to."""
     assume(d >= 2, "Eq. 33 is run for d ≥ 2", d)
     assume(4 * SMALLEST <= n <= 1_000_000, f"Curves need n from {4 * SMALLEST} to 1000000", n)
@@ -104,7 +104,7 @@ def neighbor_distances(
             predicted(size, high, "bracket, high"),
         ]
     title = f"Distance to the nearest of n points, d = {d}"
-    return Evidence(tuple(rows), chart(title, "n", "distance", picture, log_x=True, log_y=True))
+    return Simulation(tuple(rows), chart(title, "n", "distance", picture, log_x=True, log_y=True))
 
 
 def _bracket_rows(sizes: list[int], d: int, medians: Array, replicates: int) -> list[ResultRow]:

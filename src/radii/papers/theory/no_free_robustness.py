@@ -23,8 +23,8 @@ from radii import progress
 from radii.data.synthetic import corners, random_function
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_most,
     chart,
@@ -184,7 +184,7 @@ def no_free_robustness(
     precision: Annotated[float, "standard error to which averages over functions are taken"] = 0.0005,
     trained_functions: Annotated[int, "functions on which the trained learners are averaged; 0 leaves them out"] = 2,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Clean and robust accuracy over all corners, averaged over functions, against the 51% bound.
 
     One function scatters by ½ 2^(−(d−1)/2), so its number follows from the wanted ``precision``.
@@ -205,7 +205,7 @@ def no_free_robustness(
             task.advance()
     averages = {name: np.mean(values, 0) for name, values in scores.items()}
     one_function = 0.5 / 2 ** (bits / 2)
-    return Evidence(tuple(_table(n, scores, one_function)), _chart(n, averages))
+    return Simulation(tuple(_table(n, scores, one_function)), _chart(n, averages))
 
 
 def _table(n: int, scores: dict[str, list[Accuracies]], one_function: float) -> list[ResultRow]:

@@ -21,8 +21,8 @@ from scipy.spatial.distance import cdist
 from radii.data.synthetic import Labels, Points, separated_classes
 from radii.models.zoo.distance import DistanceClassifier
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     assume_positive,
     at_most,
@@ -79,7 +79,7 @@ def r_separation(
     r: Annotated[float, "half the separation"] = 0.25,
     trials: Annotated[int, "random perturbations per point"] = 20,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Failures below r, margin, exact local Lipschitz constant and the flip above r, in L1, L2 and Linf."""
     assume(classes >= 2, "Separation is a distance between classes, so classes must be at least 2", classes)
     assume(r > 0, "r-separation needs r > 0", f"r = {r:g}")
@@ -92,7 +92,7 @@ def r_separation(
         rows += _theorem_rows(data, labels, r, norm, trials, draw)
         picture += _astuteness(data, labels, r, norm)
     title = f"Astuteness of argmin dist/r: {classes} classes, d = {d}"
-    return Evidence(tuple(rows), chart(title, "distance / r", "astuteness", picture))
+    return Simulation(tuple(rows), chart(title, "distance / r", "astuteness", picture))
 
 
 def _theorem_rows(data: Points, labels: Labels, r: float, norm: Norm, trials: int, draw: Generator) -> list[ResultRow]:

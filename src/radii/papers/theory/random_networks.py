@@ -25,8 +25,8 @@ from torch.nn import functional as F
 from radii import progress
 from radii.papers.theory.result import (
     SIGMAS,
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     chart,
@@ -156,7 +156,7 @@ def random_networks(
     networks: Annotated[int, "networks per cell; standard errors are taken over them"] = 100,
     inputs: Annotated[int, "inputs per network"] = 100,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """Flip rate within |η| ≤ 20, and flip probability by length against the closed form, on a grid of shapes."""
     assume(len(d) > 0 and min(d) >= 2, "Dimensions must be at least 2", d)
     assume(len(k) > 0 and min(k) >= 2, "Widths must be at least 2", k)
@@ -175,7 +175,7 @@ def random_networks(
                 picture += _picture(activation, flips)  # type: ignore[arg-type]
             task.advance(note=f"{activation} d={dd} k={kk}")
     title = f"One gradient step on random networks, d = {max(d)}, k = {max(k)}"
-    return Evidence(tuple(rows), chart(title, "length of the step", "flipped", picture))
+    return Simulation(tuple(rows), chart(title, "length of the step", "flipped", picture))
 
 
 def _rows(d: int, k: int, activation: Activation, flips: Flips) -> list[ResultRow]:

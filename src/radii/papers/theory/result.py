@@ -1,7 +1,7 @@
 """What running a theorem leaves behind: predictions against measurements, a verdict, a picture.
 
 A simulation is a function decorated with :func:`theorem`; it returns its
-:class:`Evidence`, and the decorator adds what the catalog and the call know.
+:class:`Simulation`, and the decorator adds what the catalog and the call know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, ParamSpec
+from typing import Annotated, Any, Literal, ParamSpec, get_origin, get_type_hints
 
 from radii.errors import InputError
 from radii.papers.theory.statements import statement
@@ -121,7 +121,7 @@ def chart(title: str, x: str, y: str, marks: Sequence[Row], *, log_x: bool = Fal
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Simulation:
     """What a simulation found."""
 
     rows: tuple[ResultRow, ...]
@@ -198,11 +198,15 @@ def _brief(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def theorem(name: str) -> Callable[[Callable[P, Evidence]], Callable[P, Result]]:
-    """Make a simulation return a :class:`Result` under the catalog's ``name``."""
+def theorem(name: str) -> Callable[[Callable[P, Simulation]], Callable[P, Result]]:
+    """Make a simulation return a :class:`Result` and list its parameters in its docstring.
+
+    Args:
+        name: of the result, as :data:`~radii.papers.theory.statements.STATEMENTS` has it.
+    """
     says = statement(name)
 
-    def wrap(simulate: Callable[P, Evidence]) -> Callable[P, Result]:
+    def wrap(simulate: Callable[P, Simulation]) -> Callable[P, Result]:
         signature = inspect.signature(simulate)
 
         @functools.wraps(simulate)
@@ -212,9 +216,22 @@ def theorem(name: str) -> Callable[[Callable[P, Evidence]], Callable[P, Result]]
             evidence = simulate(*args, **kwargs)
             return Result(says.name, says.says, says.source, dict(bound.arguments), evidence.rows, evidence.chart)
 
+        run.__doc__ = f"{simulate.__doc__}\n\n{_arguments(simulate)}"
         return run
 
     return wrap
+
+
+def _arguments(simulate: Callable[..., Simulation]) -> str:
+    """The sections ``Args``, ``Returns`` and ``Raises`` of a simulation, from the annotations of its parameters."""
+    hints = get_type_hints(simulate, include_extras=True)
+    lines = ["Args:"]
+    for name, parameter in inspect.signature(simulate).parameters.items():
+        meaning = hints[name].__metadata__[0] if get_origin(hints[name]) is Annotated else "of all random draws"
+        lines.append(f"    {name}: {meaning}; default {parameter.default}.")
+    lines += ["", "Returns:", "    Predictions beside measurements, a chart and the verdict."]
+    lines += ["", "Raises:", "    InputError: parameters are outside the assumptions of the theorem."]
+    return "\n".join(lines)
 
 
 def assume(condition: bool, assumption: str, came: object) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from radii.data.synthetic import Labels, Points, balanced_signs, sphere
 from radii.papers.theory.max_margin import TwoLayerNetwork, assume_dimensions, exponent, perturbation_length
 from radii.papers.theory.result import (
-    Evidence,
     ResultRow,
+    Simulation,
     assume,
     at_least,
     at_most,
@@ -49,7 +49,7 @@ def robust_network(
     n: Annotated[int | None, "points; √d unless given"] = None,
     restarts: Annotated[int, "random starts of the attack"] = 10,
     seed: int = 0,
-) -> Evidence:
+) -> Simulation:
     """The explicit network attacked below its radius, and walked out of it at exactly that radius."""
     assume_dimensions(d, restarts=restarts)
     rows: list[ResultRow] = []
@@ -75,7 +75,7 @@ def robust_network(
             predicted(dimension, perturbation_length(dimension, count), "maximum margin, √(d/n)"),
         ]
     rows.append(at_least("exponent of R in d, at least 1/2", exponent(d, radii), 0.5))
-    return Evidence(tuple(rows), chart("Robust networks exist", "d", "length", picture, log_x=True, log_y=True))
+    return Simulation(tuple(rows), chart("Robust networks exist", "d", "length", picture, log_x=True, log_y=True))
 
 
 def _exit(network: TwoLayerNetwork, x: NDArray[np.float64], y: int) -> float:
