@@ -41,7 +41,8 @@ def test_the_stated_rule() -> None:
     assert temperature(36 / 255, epochs=2) == 0.5
     assert temperature(36 / 255, epochs=16) == pytest.approx(0.354, abs=1e-3)
     assert temperature(36 / 255, epochs=1000) == 0.3
-    assert temperature(1.0, epochs=50) == 0.8
+    assert temperature(1.0, epochs=50) == 0.5
+    assert temperature(2.0, epochs=50) == pytest.approx(1.4)
 
 
 def test_work_bounds_the_length() -> None:

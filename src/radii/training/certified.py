@@ -48,8 +48,8 @@ def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -
     The network is :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
     momentum, with the loss T * CE((s - o * onehot) / T). The target radius r
     sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the temperature,
-    T = max(0.5 (4 / e)^(1/4) within [0.3, 0.5], 0.2 + 0.6 r): long trainings can afford to look at small
-    margins, large radii must not.
+    T = max(0.5 (4 / e)^(1/4) within [0.3, 0.5], 0.2 + 0.3 r^2): long trainings can
+    afford to look at small margins, large radii must not.
 
     Args:
         data: the training split; its size and shape matter, no label is read.
@@ -93,7 +93,7 @@ def offset(radius: float) -> float:
 def temperature(radius: float, epochs: float) -> float:
     """How far beyond that margin the loss still rewards more."""
     by_length = min(max(0.5 * (4 / epochs) ** 0.25, 0.3), 0.5)
-    return round(max(by_length, 0.2 + 0.6 * radius), 3)
+    return round(max(by_length, 0.2 + 0.3 * radius**2), 3)
 
 
 def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def multiply_adds(shape: tuple[int, ...], model: dict[str, Any]) -> float:
 
 
 def augmentation(shape: tuple[int, ...], epochs: float) -> dict[str, Any]:
-    """Mirror images in color; move long-trained images by a pixel. Grey images are often signs, which have sides."""
+    """Color images are mirrored, and moved by a pixel in long trainings; grey images are often signs, which have sides."""
     if len(shape) == 1 or max(shape[1:]) <= 12:
         return {}
-    return {"flip": shape[0] > 1, "crop": 1 if epochs > 60 else 0}
+    return {"flip": shape[0] > 1, "crop": 1 if shape[0] > 1 and epochs > 60 else 0}
 
 
 def _even(number: int) -> int:

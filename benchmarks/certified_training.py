@@ -1,0 +1,171 @@
+"""Certified accuracy per core-minute: the recipe ``certified`` at its budgets, and our other 1-Lipschitz networks.
+
+Accuracies are shares of all 10,000 test images that are classified correctly
+and proved at the radius, float32 rounding included; every norm is proved. The
+clock is CPU time of training steps on one thread. The recipe was chosen on
+held-out training images (docs/notes/certified-training.md).
+
+Trainings are steps of the run store: found in ``$RADII_RUNS`` if they are done,
+continued if they were killed. ``minute`` trains for about a core-minute,
+``twenty`` for twenty, ``night`` for two hours; ``peers`` gives the convolutional
+networks the CPU time of ``minute``. ``--quick`` measures the first figure
+alone, in about three minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from harness import Figure, cpu_seconds, figure, main
+from radii.certificates.lipschitz import certify
+from radii.data.sources import load
+from radii.models.io.bundle import Architecture, initialised, load_bundle
+from radii.models.lipschitz.network_bound import lipschitz_bound
+from radii.runs.planning import data_spec, train_step
+from radii.runs.steps import Train
+from radii.runs.store import Store
+from radii.threat import Ball
+from radii.training.certified import CertifiedBudget, certified_plan
+from radii.training.loop import train
+from radii.training.objectives import METHODS
+from radii.training.preprocessing import statistics
+from radii.training.recipes import laid_over, plan
+
+RADII = {"36/255": 36 / 255, "72/255": 72 / 255, "108/255": 108 / 255, "1": 1.0, "1.58": 1.58}
+PEERS = ("aol", "cpl", "sll", "liresnet")
+CLOCK_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A dataset, the threat to train for, and the certified accuracy to reach within so many core-minutes."""
+
+    data: str
+    radius: str
+    budget: CertifiedBudget
+    minutes: float
+    goal: float | None
+
+    @property
+    def name(self) -> str:
+        """``cifar10 at l2:36/255, budget smoke``."""
+        return f"{self.data} at l2:{self.radius}, budget {self.budget}"
+
+    def step(self, store: Store) -> Train:
+        """The training as a step of the store."""
+        made = certified_plan(load(self.data).train, Ball("l2", RADII[self.radius]), self.budget)
+        spec = data_spec(self.data, store)
+        return train_step(spec, made.model, made.method, made.settings, made.preprocessing)
+
+
+MINUTE = (
+    Subject("cifar10", "36/255", "smoke", 1, 0.49),
+    Subject("mnist", "1", "smoke", 1, 0.83),
+    Subject("fashion-mnist", "36/255", "smoke", 1, None),
+)
+TWENTY = (
+    Subject("cifar10", "36/255", "cpu", 20, 0.55),
+    Subject("cifar10", "108/255", "cpu", 20, 0.36),
+    Subject("mnist", "1.58", "cpu", 20, 0.66),
+)
+NIGHT = (Subject("cifar10", "36/255", "night", 120, 0.60),)
+
+
+def seconds_per_step(step: Train) -> float:
+    """CPU seconds of one training step of ``step``, over a few of them after a few that warm up."""
+    data = step.data.load()
+    mean, std = statistics(data.train.subset(2000), step.preprocessing)
+    card = Architecture(
+        name=step.model.name,
+        arguments=step.model.arguments,
+        input_shape=data.shape,
+        classes=data.classes,
+        mean=mean,
+        std=std,
+    )
+    objective = METHODS.factory(step.method.name)(**step.method.arguments)
+
+    def run(steps: int) -> None:
+        settings = {"steps": steps, "test_every": 0}
+        train(initialised(card, 0), data.train, objective, step.recipe.model_copy(update=settings))
+
+    run(3)
+    return (cpu_seconds(lambda: run(3 + CLOCK_STEPS)) - cpu_seconds(lambda: run(3))) / CLOCK_STEPS
+
+
+def proved(step: Train, store: Store) -> dict[str, float]:
+    """Certified accuracy at every radius, and clean accuracy at 0, on all test images."""
+    model = load_bundle(store.ensure(step).folder)[0]
+    data = step.data.load()
+    bound = lipschitz_bound(model, data.shape)
+    if not bound.is_proved:
+        print("a norm was bounded by the looser fallback", file=sys.stderr)
+    x, y = data.test.tensors()
+    certificate = certify(model, x, bound)
+    right = certificate.prediction == y
+    at = {"0": 0.0, **RADII}
+    return {name: float((right & (certificate.radius >= r)).double().mean()) for name, r in at.items()}
+
+
+def measured(subject: Subject, step: Train, store: Store, label: str = "") -> list[Figure]:
+    """Core-minutes, clean accuracy, and certified accuracy at the subject's radius beside its goal."""
+    minutes = seconds_per_step(step) * step.recipe.length(0) / 60
+    accuracy = proved(step, store)
+    name = f"{subject.name}{label}"
+    first = figure(f"{name}: certified", accuracy[subject.radius], subject.goal, at_most=False)
+    return [
+        first,
+        figure(f"{name}: clean", accuracy["0"]),
+        *(figure(f"{name}: certified at {radius}", accuracy[radius]) for radius in RADII if radius != subject.radius),
+        figure(f"{name}: core-minutes", minutes, None if label else subject.minutes * 1.1),
+    ]
+
+
+def budget(subjects: tuple[Subject, ...], *, long: bool) -> Any:
+    """The part that measures ``subjects``; long ones only where their training exists already."""
+
+    def run(quick: bool) -> list[Figure]:
+        store, figures = Store.default(), []
+        for subject in () if quick and long else subjects[:1] if quick else subjects:
+            step = subject.step(store)
+            if long and not store.is_done(step):
+                words = f"--recipe certified --threat l2:{subject.radius} --budget {subject.budget}"
+                print(f"not trained: radii train {subject.data} {words}", file=sys.stderr)
+                continue
+            figures += measured(subject, step, store)
+        return figures
+
+    return run
+
+
+def peers(quick: bool) -> list[Figure]:
+    """Our convolutional 1-Lipschitz networks with the CPU time of the first figure."""
+    if quick:
+        return []
+    store, figures, subject = Store.default(), [], MINUTE[0]
+    ours = subject.step(store)
+    allowed = seconds_per_step(ours) * ours.recipe.length(0)
+    for layer in PEERS:
+        made = plan("prach-lampert", "cpu", method="gloro" if layer == "liresnet" else None)
+        loss = {"offset": 0.75, "temperature": 0.5} if layer != "liresnet" else {}
+        settings = laid_over(made.settings, {"model": {"layer": layer, "width": 8, "depth": 1}, "method": loss})
+        settings["augmentation"] = {"flip": True}
+        spec = data_spec(subject.data, store)
+        template = train_step(spec, made.model, made.method, settings, made.preprocessing)
+        steps = max(1, round(allowed / seconds_per_step(template)))
+        template = train_step(spec, made.model, made.method, {**settings, "steps": steps}, made.preprocessing)
+        figures += measured(subject, template, store, f", {layer} ConvNet instead")
+    return figures
+
+
+if __name__ == "__main__":
+    main(
+        {
+            "minute": budget(MINUTE, long=False),
+            "peers": peers,
+            "twenty": budget(TWENTY, long=True),
+            "night": budget(NIGHT, long=True),
+        }
+    )
