@@ -59,7 +59,7 @@ def test_multiply_adds_are_those_of_the_matrices() -> None:
     arguments = {"width": 64, "depth": 3, "tokens": 8}
     model = Isometric((3, 32, 32), 10, **arguments)
     weights = sum(part.weight.numel() for part in model if hasattr(part, "position"))
-    assert multiply_adds((3, 32, 32), arguments) == 64 * weights
+    assert multiply_adds((3, 32, 32), arguments, 5) == 5 * 64 * weights + 2 * 3 * 64**3
 
 
 def test_refusals() -> None:

@@ -22,8 +22,8 @@ CertifiedBudget = Literal["smoke", "cpu", "night"]
 class Length:
     """How much a budget computes.
 
-    ``work``: multiply-adds of all forward passes together; 4e11 are about a
-    core-minute of training. ``epochs``: the most passes over the data, which
+    ``work``: as many multiply-adds of forward passes, optimizer included (see
+    :func:`multiply_adds`); 4e11 are about a core-minute of training. ``epochs``: the most passes over the data, which
     small datasets reach first. ``width``: channels of the network for images of
     many tokens.
     """
@@ -69,9 +69,9 @@ def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -
         raise InputError(f"The recipe certified is for L2 threats such as l2:0.5, got {ball} instead.")
     length = BUDGETS[budget]
     model = network(data.shape, length.width)
-    images = length.work / multiply_adds(data.shape, model)
-    epochs = min(max(images / len(data), FEWEST_EPOCHS), length.epochs)
     batch_size = 128 if len(data) >= 10_000 else max(8, min(64, len(data) // 20))
+    steps = length.work / multiply_adds(data.shape, model, batch_size)
+    epochs = min(max(steps * batch_size / len(data), FEWEST_EPOCHS), length.epochs)
     settings: dict[str, Any] = {
         "steps": max(1, round(epochs * len(data) / batch_size)),
         "batch_size": batch_size,
@@ -107,15 +107,19 @@ def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
     return {"width": -(-wide // 32) * 32, "depth": DEPTH, "tokens": tokens, "shift": 32 if tokens == 8 else 16}
 
 
-def multiply_adds(shape: tuple[int, ...], model: dict[str, Any]) -> float:
-    """Of one forward pass of one input, about."""
+def multiply_adds(shape: tuple[int, ...], model: dict[str, Any], batch_size: int) -> float:
+    """The cost of one training step in multiply-adds of forward passes, about.
+
+    The batch's own, and two products of each square matrix for the optimizer: it
+    computes about twenty, on larger matrices than tokens make and without a backward pass.
+    """
     tokens = 1 if len(shape) == 1 else model["tokens"] ** 2
-    patch, width = prod(shape) / tokens, model["width"]
-    return tokens * width * (patch + (model["depth"] - 1) * width)
+    patch, width, depth = prod(shape) / tokens, model["width"], model["depth"]
+    return batch_size * tokens * width * (patch + (depth - 1) * width) + 2 * depth * width**3
 
 
 def augmentation(shape: tuple[int, ...], epochs: float) -> dict[str, Any]:
-    """Color images are mirrored, and moved by a pixel in long trainings; grey images are often signs, which have sides."""
+    """Color images are mirrored, and moved by a pixel in long trainings; grey ones may be signs, which have sides."""
     if len(shape) == 1 or max(shape[1:]) <= 12:
         return {}
     return {"flip": shape[0] > 1, "crop": 1 if shape[0] > 1 and epochs > 60 else 0}
