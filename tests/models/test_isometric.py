@@ -15,6 +15,8 @@ from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialised, load_bundle, save_bundle
 from radii.models.io.export import export
+from radii.models.layers.head import BlockedLinear, UnitRows
+from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.models.lipschitz.operators import matrix_operator
 from radii.models.lipschitz.spectral import near_isometry_norm
@@ -119,6 +121,28 @@ def test_bundle_and_export(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.from_numpy(logits), model(x).detach(), rtol=1e-4, atol=1e-5)
     stored = json.loads(onnx.load(tmp_path / "net.onnx").metadata_props[0].value)
     assert stored["certificate"]["digest"] == lipschitz_bound(again, (3, 10, 10)).digest
+
+
+def test_sums_over_blocks_are_the_same_function_with_less_rounding() -> None:
+    torch.manual_seed(4)
+    head = BlockedLinear(60, 7, block=12)
+    x = torch.randn(5, 60)
+    torch.testing.assert_close(head(x), nn.functional.linear(x, head.weight, head.bias))
+    unit = UnitRows(60, 7, block=12)
+    assert torch.equal(unit.folded()(x), unit(x))
+    torch.testing.assert_close(unit.effective_weight().norm(dim=1), torch.ones(7))
+    # the counted terms bound the error that float32 really makes, on sums without cancellation
+    wide = UnitRows(8192, 3, block=128)
+    with torch.no_grad():
+        wide.weight.uniform_(0.5, 1)
+    plain, x = wide.folded(), torch.rand(4, 8192)
+    layer = bound_layer("head", plain.double(), (8192,), True)
+    assert layer.terms == 128 + 64 + 2
+    exact = plain(x.double()) - plain.bias
+    error = (plain.float()(x) - plain.bias).double() - exact
+    assert bool((error.abs() <= 1.01 * layer.terms * 2.0**-24 * exact.abs()).all())
+    with pytest.raises(InputError, match="block must divide the 60 inputs"):
+        BlockedLinear(60, 7, block=7)
 
 
 def test_sizes_and_refusals() -> None:

@@ -38,11 +38,12 @@ def test_it_fits_all_data(shape: tuple[int, ...], budget: str) -> None:
 def test_the_stated_rule() -> None:
     assert offset(36 / 255) == pytest.approx(0.727)
     assert offset(1.0) == 1.5
-    assert temperature(36 / 255, epochs=2) == 0.5
-    assert temperature(36 / 255, epochs=16) == pytest.approx(0.354, abs=1e-3)
-    assert temperature(36 / 255, epochs=1000) == 0.3
-    assert temperature(1.0, epochs=50) == 0.5
-    assert temperature(2.0, epochs=50) == pytest.approx(1.4)
+    assert temperature(36 / 255, epochs=2, color=True) == 0.5
+    assert temperature(36 / 255, epochs=16, color=True) == pytest.approx(0.354, abs=1e-3)
+    assert temperature(36 / 255, epochs=1000, color=True) == 0.3
+    assert temperature(108 / 255, epochs=1000, color=True) == pytest.approx(0.847)
+    assert temperature(1.0, epochs=50, color=False) == 0.5
+    assert temperature(2.0, epochs=50, color=False) == pytest.approx(1.4)
 
 
 def test_work_bounds_the_length() -> None:

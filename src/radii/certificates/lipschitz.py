@@ -22,6 +22,7 @@ from radii.errors import InputError
 from radii.models.agreement import check_same
 from radii.models.classifier import ask, check_inputs, frozen, predicted_class
 from radii.models.fingerprint import ModelState
+from radii.models.layers.head import BlockedLinear
 from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error, sums_size
 from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
@@ -119,10 +120,11 @@ class DifferenceError:
     def of(cls, network: nn.Sequential, bound: LipschitzBound, x: Tensor) -> DifferenceError:
         """Around inputs ``x`` [n, …]. A last linear layer's rows are treated one by one."""
         value, head = x.detach().double().cpu(), network[-1]
-        if type(head) is not nn.Linear:
+        if type(head) not in (nn.Linear, BlockedLinear):
             error = Float32Error.around(network, bound.layers, value)
             pairs = torch.ones_like(bound.pairs)
             return cls(2 * error.fixed[:, None, None] * pairs, 2 * error.slope * pairs, error.most)
+        assert isinstance(head, nn.Linear)
         body, layer = nn.Sequential(*list(network)[:-1]), bound.layers[-1]
         before, features = Float32Error.around(body, bound.layers[:-1], value), body(value)
         most = before.after(layer, sums_size(head, layer, features), bound.features).most

@@ -47,9 +47,10 @@ def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -
 
     The network is :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
     momentum, with the loss T * CE((s - o * onehot) / T). The target radius r
-    sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the temperature,
-    T = max(0.5 (4 / e)^(1/4) within [0.3, 0.5], 0.2 + 0.3 r^2): long trainings can
-    afford to look at small margins, large radii must not.
+    sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the temperature:
+    T is the larger of 0.5 (4 / e)^(1/4), kept within [0.3, 0.5], and 2 r for color
+    images or 0.2 + 0.3 r^2 for grey images and features, whose classes are farther apart.
+    Long trainings can afford to look at small margins, large radii must not.
 
     Args:
         data: the training split; its size and shape matter, no label is read.
@@ -67,9 +68,10 @@ def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -
         raise unknown_name("budget", budget, BUDGETS)
     if ball.norm != "l2":
         raise InputError(f"The recipe certified is for L2 threats such as l2:0.5, got {ball} instead.")
-    length = BUDGETS[budget]
+    length, color = BUDGETS[budget], len(data.shape) == 3 and data.shape[0] > 1
     model = network(data.shape, length.width)
-    batch_size = 128 if len(data) >= 10_000 else max(8, min(64, len(data) // 20))
+    few_tokens = model.get("tokens", 1) <= 2  # where the optimizer costs as much as a batch
+    batch_size = (256 if few_tokens else 128) if len(data) >= 10_000 else max(8, min(64, len(data) // 20))
     steps = length.work / multiply_adds(data.shape, model, batch_size)
     epochs = min(max(steps * batch_size / len(data), FEWEST_EPOCHS), length.epochs)
     settings: dict[str, Any] = {
@@ -79,7 +81,7 @@ def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -
         "optimizer": {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3},
         "augmentation": augmentation(data.shape, epochs),
         "model": model,
-        "method": {"offset": offset(ball.radius), "temperature": temperature(ball.radius, epochs)},
+        "method": {"offset": offset(ball.radius), "temperature": temperature(ball.radius, epochs, color)},
     }
     # features come in any unit; pixels need no scaling, which would also scale every radius
     return Plan("isometric", "offset-cross-entropy", "center" if data.box is not None else "standardize", settings)
@@ -90,10 +92,11 @@ def offset(radius: float) -> float:
     return round(0.6 + 0.9 * radius, 3)
 
 
-def temperature(radius: float, epochs: float) -> float:
+def temperature(radius: float, epochs: float, color: bool) -> float:
     """How far beyond that margin the loss still rewards more."""
     by_length = min(max(0.5 * (4 / epochs) ** 0.25, 0.3), 0.5)
-    return round(max(by_length, 0.2 + 0.3 * radius**2), 3)
+    by_radius = min(2 * radius, 2.0) if color else 0.2 + 0.3 * radius**2
+    return round(max(by_length, by_radius), 3)
 
 
 def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:

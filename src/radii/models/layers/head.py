@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from radii.errors import InputError
 from radii.models.layers.effective import EffectiveWeight
 
 
-class NormalizedLinear(EffectiveWeight, nn.Linear):
-    """Every row divided by its norm (last-layer normalization, Singla et al. 2022).
+class BlockedLinear(nn.Linear):
+    """``nn.Linear`` that sums over blocks of ``block`` inputs first, then over the blocks.
+
+    The same function. The error of a float32 sum grows with the number of
+    terms one after the other: block + in / block here, instead of in. A certificate
+    of a network with 8,192 features keeps about a point that rounding would take.
+    """
+
+    def __init__(self, in_features: int, out_features: int, block: int, bias: bool = True) -> None:
+        if block < 1 or in_features % block:
+            raise InputError(f"block must divide the {in_features} inputs, got {block} instead.")
+        super().__init__(in_features, out_features, bias)
+        self.block = block
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in] -> [n, out]."""
+        return blocked_linear(x, self.weight, self.bias, self.block)
+
+    def extra_repr(self) -> str:
+        """What nn.Module prints."""
+        return f"{super().extra_repr()}, block={self.block}"
+
+
+def blocked_linear(x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -> Tensor:
+    """``F.linear`` with sums over blocks of ``block`` inputs, then over the blocks."""
+    blocks = weight.shape[1] // block
+    inputs, weights = x.unflatten(1, (blocks, block)), weight.unflatten(1, (blocks, block))
+    # [blocks, n, block] @ [blocks, block, out] -> [blocks, n, out]
+    summed = torch.bmm(inputs.transpose(0, 1), weights.permute(1, 2, 0)).sum(0)
+    return summed if bias is None else summed + bias
+
+
+class UnitRows(EffectiveWeight, BlockedLinear):
+    """A :class:`BlockedLinear` whose rows are divided by their norms (last-layer normalization, Singla et al. 2022).
 
     Each logit is 1-Lipschitz; the layer as a whole need not be, and the margin
     of classes i and j is |w_i - w_j|-Lipschitz, which pairwise certificates use.
@@ -21,12 +55,13 @@ class NormalizedLinear(EffectiveWeight, nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, in] -> [n, out]."""
-        return F.linear(x, self.effective_weight(), self.bias)
+        return blocked_linear(x, self.effective_weight(), self.bias, self.block)
 
-    def folded(self) -> nn.Linear:
-        """The plain linear layer with the same outputs."""
-        plain = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, self.bias is not None)
-        return self.filled(plain, self.bias)
+    def folded(self) -> BlockedLinear:
+        """The layer without normalization that has the same outputs."""
+        plain = BlockedLinear(self.in_features, self.out_features, self.block, self.bias is not None)
+        self.filled(plain, self.bias)
+        return plain
 
 
 class MarginHead(nn.Linear):

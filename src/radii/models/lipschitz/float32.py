@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from radii.models.layers.head import BlockedLinear
 from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import LipschitzBound
 from radii.models.lipschitz.operators import UNIT32
@@ -96,7 +97,8 @@ class Float32Error:
 
 def sums_size(module: nn.Module, layer: LayerBound, value: Tensor) -> Tensor:
     """The L2 norm of |W| |value| + |b| for each row, or a bound of it: [n]."""
-    if type(module) is nn.Linear:
+    if type(module) in (nn.Linear, BlockedLinear):
+        assert isinstance(module, nn.Linear)
         bias = None if module.bias is None else module.bias.abs()
         return length(F.linear(value.abs(), module.weight.abs(), bias), "l2") * UP
     if type(module) is nn.Conv2d and module.padding_mode == "zeros":

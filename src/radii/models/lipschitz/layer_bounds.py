@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.layers.affine import ChannelAffine, Normalization, Translation
+from radii.models.layers.head import BlockedLinear
 from radii.models.layers.maxmin import HalfAbs, MaxMin
 from radii.models.layers.residual import Residual
 from radii.models.layers.shape import FirstChannels, FlattenTokens, TokenShift, ZeroBorder, ZeroChannels
@@ -125,7 +126,10 @@ def _linear(layer: nn.Module, shape: Shape, prove: bool) -> Known:
     operator = matrix_operator(layer.weight)
     value, method = norm_bound([operator], prove)
     offset = 0.0 if layer.bias is None else _spread(layer.bias, (layer.out_features,))
-    return Known(value, method, operator.absolute, offset, operator.terms + 2)
+    terms = operator.terms
+    if isinstance(layer, BlockedLinear):  # sums over a block, then over the blocks
+        terms = layer.block + layer.in_features // layer.block
+    return Known(value, method, operator.absolute, offset, terms + 2)
 
 
 def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> Known:
@@ -273,6 +277,7 @@ def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
 
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
+    BlockedLinear: _linear,
     nn.Conv2d: _convolution,
     Residual: _residual,
     SkewExponential: _skew_exponential,

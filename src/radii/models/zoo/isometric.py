@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.layers.head import NormalizedLinear
+from radii.models.layers.head import UnitRows
 from radii.models.layers.isometry import IsometricLayer
 from radii.models.layers.shape import FlattenTokens, ZeroBorder
 
@@ -75,12 +75,12 @@ class Isometric(nn.Sequential):
                 parts[f"stage{stage}_merge"] = nn.PixelUnshuffle(2)
                 channels, grid = 4 * wide, (grid[0] // 2, grid[1] // 2)
         parts["flatten"] = FlattenTokens()
-        parts["head"] = NormalizedLinear(channels * grid[0] * grid[1], classes)
+        parts["head"] = UnitRows(channels * grid[0] * grid[1], classes, channels)
         super().__init__(parts)
         self.input_shape = tuple(input_shape)
         with torch.no_grad():
             head = self.head
-            assert isinstance(head, NormalizedLinear)
+            assert isinstance(head, UnitRows)
             nn.init.normal_(head.weight, std=head.in_features**-0.5)
             head.bias.zero_()
 
