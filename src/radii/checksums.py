@@ -48,33 +48,37 @@ def digests(root: Path, files: Iterable[Path], fresh: bool = False) -> dict[str,
         fresh: read every file, whatever is remembered.
     """
     states = {str(file.relative_to(root)): _state(file) for file in files}
-    kept = sum(state[0] for state in states.values()) >= KEPT_ON_DISK and not fresh
-    known = _read_notes(root) if kept else {}
-    result, news = {}, {}
-    for name, state in states.items():
-        place = os.path.abspath(root / name)
-        former = _remembered.get(place) or known.get(name)
-        if former is not None and former[0] == state and not fresh:
-            result[name] = former[1]
-            continue
+    result = {} if fresh else _recall(root, states)
+    missing = [name for name in states if name not in result]
+    for name in missing:
         result[name] = sha256(root / name)
-        if _is_settled(state):
-            _remembered[place] = news[name] = (state, result[name])
-    if kept and news:
-        _write_notes(root, {**known, **news})
-    return result
+    settled = {name: (states[name], result[name]) for name in missing if _is_settled(states[name])}
+    _remembered.update({os.path.abspath(root / name): note for name, note in settled.items()})
+    if settled and _is_large(states):
+        _write_notes(root, {**_read_notes(root), **settled})
+    return {name: result[name] for name in states}
 
 
 def known_digests(root: Path, files: Iterable[Path]) -> dict[str, str] | None:
-    """As :func:`digests` from memory alone; None if a file would have to be read."""
-    known, result = _read_notes(root), {}
-    for file in files:
-        name = str(file.relative_to(root))
-        former = _remembered.get(os.path.abspath(file)) or known.get(name)
-        if former is None or former[0] != _state(file):
-            return None
-        result[name] = former[1]
-    return result
+    """As :func:`digests`, without reading much: None if large files would have to be read."""
+    states = {str(file.relative_to(root)): _state(file) for file in files}
+    if not _is_large(states):
+        return digests(root, [root / name for name in states])
+    result = _recall(root, states)
+    return result if len(result) == len(states) else None
+
+
+def _recall(root: Path, states: dict[str, State]) -> dict[str, str]:
+    """The digests that this process, or a note on disk, remembers of files in these states."""
+    notes = {name: _remembered.get(os.path.abspath(root / name)) for name in states}
+    if None in notes.values() and _is_large(states):
+        written = _read_notes(root)
+        notes = {name: note or written.get(name) for name, note in notes.items()}
+    return {name: note[1] for name, note in notes.items() if note is not None and note[0] == states[name]}
+
+
+def _is_large(states: dict[str, State]) -> bool:
+    return sum(state[0] for state in states.values()) >= KEPT_ON_DISK
 
 
 def write_manifest(folder: Path) -> None:

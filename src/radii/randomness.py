@@ -51,3 +51,30 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def fixed_arithmetic(count: int = 1) -> Iterator[None]:
+    """Run with ``count`` torch threads and torch's own arithmetic, whatever this process has set before.
+
+    The same step then gives the same bits on one machine, in any process and under any executor. Set are the
+    number of threads, the precision of float32 products, the choice of algorithms, oneDNN, the default type,
+    autocast and the recording of gradients; all of them are set back afterwards.
+    """
+    import torch
+
+    precision, kind, onednn = torch.get_float32_matmul_precision(), torch.get_default_dtype(), torch.backends.mkldnn
+    enabled, refusing = onednn.enabled, torch.are_deterministic_algorithms_enabled()
+    torch.set_float32_matmul_precision("highest")
+    torch.set_default_dtype(torch.float32)
+    torch.set_flush_denormal(False)
+    torch.use_deterministic_algorithms(False)
+    onednn.enabled = True  # type: ignore[assignment]
+    try:
+        with threads(count), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        torch.set_default_dtype(kind)
+        torch.use_deterministic_algorithms(refusing)
+        onednn.enabled = enabled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from radii.data import cache, sources
 from radii.data.formats import decoding
 from radii.errors import InputError
+
+from .conftest import encoded  # type: ignore[import-not-found]
 
 Folder = tuple[Path, np.ndarray]
 
@@ -53,14 +56,57 @@ def test_a_changed_source_is_decoded_again(parquet_folder: Folder) -> None:
     assert after.train.digest != before.train.digest
 
 
-@pytest.mark.parametrize("file", ["train-x.npy", "meta.json"])
-def test_a_damaged_copy_is_made_again(parquet_folder: Folder, file: str) -> None:
+@pytest.mark.parametrize("kind", ["truncated", "flipped bit"])
+@pytest.mark.parametrize("file", ["train-x.npy", "test-y.npy", "meta.json", "manifest.json"])
+def test_a_damaged_copy_is_made_again(
+    parquet_folder: Folder, caplog: pytest.LogCaptureFixture, file: str, kind: str
+) -> None:
     before = sources.load(str(parquet_folder[0])).train.digest
     damaged = visible()[0] / file
-    damaged.write_bytes(damaged.read_bytes()[:50])
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content if kind == "flipped bit" else content[:50])
     after = sources.load(str(parquet_folder[0]))
     assert after.train.digest == before
     assert after.train.take(None).digest == before
+    assert "is damaged" in caplog.text
+
+
+def test_another_content_of_equal_size_and_times_is_another_dataset(tmp_path: Path) -> None:
+    """What cp -p and rsync -t leave: size and mtime are equal."""
+    files = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for number, file in enumerate(files):
+        x = np.full((20, 3, 3), number * 100, np.uint8)
+        np.savez(file, x_train=x, y_train=np.arange(20) % 2, x_test=x, y_test=np.arange(20) % 2)
+        os.utime(file, (1e9, 1e9))
+    before = sources.load(str(files[0]))
+    shutil.copy2(files[1], files[0])
+    after = sources.load(str(files[0]))
+    assert (before.train.x[:].max(), after.train.x[:].max()) == (0, 100)
+    assert sources.digest(str(files[0])) != (before.train.digest, before.test.digest)
+
+
+def test_links_are_followed_and_watched(tmp_path: Path) -> None:
+    """Class folders, images and a whole dataset that are links to somewhere else."""
+    real = tmp_path / "real"
+    for number in range(12):
+        target = real / ("cat", "dog")[number % 2] / f"{number:02}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(encoded(np.full((4, 4), number, np.uint8)))
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for name in ("cat", "dog"):
+        (linked / name).symlink_to(real / name)
+    (linked / "cat" / "up").symlink_to(real / "cat")  # a loop ends
+    (tmp_path / "again").symlink_to(linked)
+    first = sources.load(str(linked))
+    assert len(first.train) + len(first.test) == 12
+    assert sources.digest(str(tmp_path / "again")) == sources.digest(str(linked))
+    (real / "cat" / "00.png").write_bytes(encoded(np.full((4, 4), 200, np.uint8)))
+    assert sources.digest(str(linked)) != (first.train.digest, first.test.digest)
+    (real / "dog" / "20.png").write_bytes(encoded(np.full((4, 4), 20, np.uint8)))
+    last = sources.load(str(linked))
+    assert len(last.train) + len(last.test) == 13
 
 
 def test_a_killed_decode_leaves_nothing_that_looks_whole(parquet_folder: Folder) -> None:

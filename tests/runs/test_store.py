@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from radii.checksums import write_manifest
 from radii.errors import InputError
 from radii.runs.step import Step
-from radii.runs.store import Store, Workspace
+from radii.runs.store import Run, Store, Workspace
 
 
 class Count(Step):
@@ -47,7 +49,13 @@ def test_a_run_is_computed_once_with_its_inputs(store: Store) -> None:
     run = store.ensure(step)
     assert run.result == {"sum": 9}
     assert run.id == step.run_id == f"count-{step.content_hash()}"
-    assert sorted(path.name for path in run.folder.iterdir()) == ["env.json", "numbers.txt", "result.json", "spec.json"]
+    assert sorted(path.name for path in run.folder.iterdir()) == [
+        "env.json",
+        "manifest.json",
+        "numbers.txt",
+        "result.json",
+        "spec.json",
+    ]
     assert store.ensure(step) == run
     assert store.ensure(Count(upto=3)).result == {"sum": 3}
     assert len(Count.performed) == 2
@@ -71,8 +79,20 @@ def test_a_run_that_finished_but_was_not_committed_is_committed_at_once(store: S
     work.mkdir(parents=True)
     for name, content in (("spec.json", step.to_json()), ("env.json", {}), ("result.json", {"sum": 15})):
         (work / name).write_text(json.dumps(content))
+    write_manifest(work)
     assert store.ensure(step).result == {"sum": 15}
     assert not Count.performed
+
+
+def test_a_result_without_its_manifest_is_not_finished(store: Store) -> None:
+    """A power cut may have left empty files beside it, so the work is done again."""
+    step = Count(upto=6)
+    work = store.root / "work" / step.run_id
+    work.mkdir(parents=True)
+    (work / "result.json").write_text('{"sum": 99}')
+    (work / "numbers.txt").touch()
+    assert store.ensure(step).result == {"sum": 15}
+    assert (store.folder(step) / "numbers.txt").read_text() == "0 1 2 3 4 5"
 
 
 def test_a_failure_is_recorded_and_can_be_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +126,8 @@ def test_somebody_else_was_first(store: Store) -> None:
         theirs = store.folder(step)
         theirs.mkdir(parents=True)
         (theirs / "result.json").write_text('{"sum": 21, "by": "them"}')
+        for name in ("spec.json", "env.json"):
+            (theirs / name).write_text("{}")
         return original(self, work)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -122,8 +144,24 @@ def test_finding_and_deleting(store: Store) -> None:
         store.find("count")
     with pytest.raises(InputError, match="`radii runs` lists them"):
         store.find("train-xyz")
+    assert store.own(str(run.folder)) == run
     store.delete(run)
     assert [item.id for item in store.runs()] == [other.id]
+
+
+def test_only_runs_of_the_store_are_deleted(store: Store, tmp_path: Path) -> None:
+    run = store.ensure(Count(upto=1))
+    elsewhere = tmp_path / "thesis"
+    shutil.copytree(run.folder, elsewhere)
+    (store.root / "runs" / "link-0").symlink_to(elsewhere)
+    for reference in (str(elsewhere), ".", "", "..", str(store.root), str(store.root / "runs"), "link-0"):
+        with pytest.raises(InputError, match=r"is called|fits"):
+            store.own(reference)
+    for folder in (elsewhere, store.root / "runs" / "link-0", store.root / "runs" / ".." / "runs" / run.id):
+        with pytest.raises(InputError, match="nothing was deleted"):
+            store.delete(Run(folder))
+    assert (elsewhere / "spec.json").exists()
+    assert run.folder.is_dir()
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -132,11 +170,69 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         Store(tmp_path / "file").ensure(Count(upto=1))
 
 
-def test_damaged_runs_are_told(store: Store) -> None:
+DAMAGES = {
+    "flipped bit": lambda content: content[:-2] + bytes([content[-2] ^ 1]) + content[-1:],
+    "truncated": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "another type": lambda content: b"[1, 2]",
+    "nested": lambda content: b"[" * 100_000,
+    "not utf-8": lambda content: b"\xff\xfe{}",
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("file", ["result.json", "env.json", "spec.json", "numbers.txt", "manifest.json"])
+def test_a_damaged_run_is_moved_aside_and_computed_again(
+    store: Store, caplog: pytest.LogCaptureFixture, kind: str, file: str
+) -> None:
+    step = Count(upto=9)
+    run = store.ensure(step)
+    whole = (run.folder / file).read_bytes()
+    (run.folder / file).write_bytes(DAMAGES[kind](whole))
+    assert not store.is_done(step)
+    with pytest.raises(InputError, match=f"The run {run.id} is damaged: "):
+        store.find(run.id)
+    assert store.ensure(step).result == {"sum": 36}
+    assert "is computed again." in caplog.text
+    assert len(Count.performed) == 2
+    assert len(list((store.root / "damaged").iterdir())) == 1
+    assert [found.id for found in store.runs()] == [run.id]
+    assert (run.folder / "numbers.txt").read_text() == "0 1 2 3 4 5 6 7 8"
+
+
+def test_a_missing_file_is_damage(store: Store) -> None:
+    run = store.ensure(Count(upto=3))
+    (run.folder / "numbers.txt").unlink()
+    assert run.damage() == "numbers.txt is missing"
+
+
+def test_runs_of_older_versions_are_taken_as_they_are(store: Store) -> None:
+    step = Count(upto=3)
+    run = store.ensure(step)
+    (run.folder / "manifest.json").unlink()
+    assert store.is_done(step)
+    assert store.find(run.id) == run
+    (run.folder / "result.json").write_text("[]")
+    assert not store.is_done(step)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "3", "[" * 100_000, ""])
+@pytest.mark.parametrize("file", ["result", "spec", "env"])
+def test_files_of_a_wrong_type_are_sentences(store: Store, file: str, content: str) -> None:
     run = store.ensure(Count(upto=1))
-    (run.folder / "result.json").write_text("{")
-    with pytest.raises(InputError, match=r"result\.json is not a file of a run"):
-        _ = run.result
+    (run.folder / f"{file}.json").write_text(content)
+    with pytest.raises(InputError, match=rf"{file}\.json is not the "):
+        getattr(run, {"env": "environment"}.get(file, file))
+
+
+def test_what_a_killed_writer_left_is_not_committed(store: Store) -> None:
+    step = Count(upto=2)
+    work = store.root / "work" / step.run_id
+    work.mkdir(parents=True)
+    (work / ".radii-0123456789abcdef.part").write_bytes(b"half")
+    (work / "damaged-checkpoint.safetensors").write_bytes(b"old")
+    run = store.ensure(step)
+    assert not [path for path in run.folder.iterdir() if "part" in path.name or "checkpoint" in path.name]
 
 
 def test_revision_is_part_of_the_meaning(monkeypatch: pytest.MonkeyPatch) -> None:

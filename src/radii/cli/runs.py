@@ -1,4 +1,4 @@
-"""``radii runs``: what has been computed; show, compare, delete."""
+"""``radii runs``: what has been computed; show, compare, check, delete."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
+from radii import progress
 from radii.cli import terminal
 from radii.cli.terminal import Json
+from radii.errors import InputError
 from radii.tables import listing
 
 if TYPE_CHECKING:
@@ -20,13 +23,13 @@ app = typer.Typer(help="List, show, compare and delete committed runs.", invoke_
 
 @app.callback()
 def runs(context: typer.Context, json: Json = None) -> None:
-    """List committed runs; `show`, `compare` and `delete` take a run's id or the beginning of it."""
+    """List committed runs; `show`, `compare` and `delete` take a run's id or the beginning of it; `check` reads all."""
     if context.invoked_subcommand:
         return
     from radii.runs.store import Store
 
     store = Store.default()
-    rows = [_row(run) for run in store.runs()]
+    rows = [_row_or_damage(run) for run in store.runs()]
     columns = ("run", "what", "main result", "seconds", "MB", "when")
     console = terminal.show(json)
     if rows:
@@ -50,18 +53,18 @@ def show(run: str, json: Json = None) -> None:
 
 @app.command()
 def compare(first: str, second: str, json: Json = None) -> None:
-    """Where two runs differ, in what was asked and in what came out."""
+    """Where two runs differ, in what was asked, in what came out, and in what they were computed with."""
     from radii.runs.store import Store
 
     store = Store.default()
     one, two = store.find(first), store.find(second)
     rows = []
-    for part in ("spec", "result"):
+    for part in ("spec", "result", "environment"):  # the last one has what bits depend on beyond the spec
         left, right = _flat(getattr(one, part), part), _flat(getattr(two, part), part)
         rows += [
             {"field": key, "first": left.get(key), "second": right.get(key)}
             for key in sorted(left.keys() | right.keys())
-            if left.get(key) != right.get(key)
+            if left.get(key) != right.get(key) and key != "environment.seconds"
         ]
     cells = [(row["field"], row["first"], row["second"]) for row in rows]
     terminal.show(json).print(
@@ -72,15 +75,54 @@ def compare(first: str, second: str, json: Json = None) -> None:
 
 @app.command()
 def delete(runs: list[str], yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
-    """Delete runs."""
+    """Delete runs of this store, and nothing else."""
     from radii.runs.store import Store
 
     store = Store.default()
-    found = [store.find(run) for run in runs]
+    found = [store.own(run) for run in runs]
     for run in found:
         if yes or typer.confirm(f"Delete {run.id}?"):
             store.delete(run)
             terminal.show().print(f"deleted {run.id}")
+
+
+@app.command()
+def check(json: Json = None) -> None:
+    """Read every file of every run and compare it with its checksum; exit code 1 if a run is damaged.
+
+    Runs of versions that wrote no checksums get them now, if their files can be read.
+    """
+    from radii.checksums import write_manifest
+    from radii.runs.store import Store
+
+    store, rows, adopted = Store.default(), [], 0
+    with terminal.progress_shown(), progress.task("reading", total=len(store.runs()), unit="runs") as task:
+        for run in store.runs():
+            reason = run.damage(fresh=True)
+            rows += [] if reason is None else [{"run": run.id, "damage": reason}]
+            if reason is None and not run.has_manifest:
+                write_manifest(run.folder)
+                adopted += 1
+            task.advance()
+    console = terminal.show(json)
+    for row in rows:
+        console.print(escape(f"{row['run']} is damaged: {row['damage']}."), soft_wrap=True)
+    whole = len(store.runs()) - len(rows)
+    told = f" {adopted} of an older version got checksums." if adopted else ""
+    advice = " The commands that made damaged runs compute them again." if rows else ""
+    console.print(f"{whole} of {len(store.runs())} runs are as they were written.{told}{advice}", soft_wrap=True)
+    terminal.write_json({"runs": len(store.runs()), "damaged": rows, "adopted": adopted}, json)
+    if rows:
+        raise typer.Exit(1)
+
+
+def _row_or_damage(run: Run) -> dict[str, Any]:
+    """One line of the list; a run that cannot be read has its place in it, too."""
+    try:
+        return _row(run)
+    except (InputError, LookupError, TypeError, ValueError, AttributeError):
+        reason = f"damaged: {run.damage() or 'its files are not those of a run'}"
+        return {"run": run.id, "what": reason, "main result": "", "seconds": None, "MB": None, "when": ""}
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def _together(step: Train, store: Store, agreed) -> Run | None:  # type: ignore[
     from radii.training.distributed import team
 
     work = Workspace(store.root / "work" / step.run_id, store)
-    if agreed(not store.is_done(step) and not (work.folder / "result.json").exists()) and not team().leads:
+    if agreed(not store.is_done(step) and not store.is_finished(step)) and not team().leads:
         step.assist(work)
     return store.ensure(step) if team().leads else None
 

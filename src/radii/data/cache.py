@@ -2,12 +2,13 @@
 
 ::
 
-    $RADII_CACHE/decoded/<key>/train-x.npy train-y.npy test-x.npy test-y.npy meta.json
+    $RADII_CACHE/decoded/<key>/train-x.npy train-y.npy test-x.npy test-y.npy meta.json manifest.json
     $RADII_CACHE/datasets/<name>/       files fetched from the hub
     $RADII_CACHE/pca/                   principal components
 
-A key hashes what the source is (paths, sizes and change times of its files). A
-folder is built under another name and renamed when it is complete. Processes
+A key hashes what the source is (names and contents of its files). A folder is
+built under another name and renamed when it is complete; its manifest has the
+checksums of its files, and a damaged folder is built again. Processes
 that build the same key wait for each other by a file lock, which ends with its
 process.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import uuid
@@ -28,21 +30,24 @@ import numpy as np
 from filelock import BaseFileLock, FileLock
 from numpy.typing import NDArray
 
+from radii.atomic import write_whole
+from radii.checksums import MANIFEST, damage, write_manifest
 from radii.data.dataset import Data, Dataset
+from radii.environment import cache_folder
 from radii.errors import InputError
+from radii.spec import read_json
 
 REVISION = 1
 SIDES = ("train", "test")
 Build = Callable[[Path], tuple[str, ...]]
 
 
-def folder() -> Path:
-    """``$RADII_CACHE``, else the user's cache folder."""
-    chosen = os.environ.get("RADII_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
-    return Path(base).expanduser() / "radii"
+folder = cache_folder
+
+
+def has(identity: Mapping[str, Any]) -> bool:
+    """Whether the decoded data of a source is here, by the names of files only."""
+    return (_place(identity) / MANIFEST).is_file()
 
 
 def stored(identity: Mapping[str, Any], name: str) -> Data | None:
@@ -62,14 +67,11 @@ def _opened(place: Path, side: str, classes: tuple[str, ...], name: str, digest:
 
 
 def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Classes, digests and sizes of a decoded source; None unless every file has its full length."""
+    """Classes, digests and sizes of a decoded source; None unless every file is what was written."""
     place = _place(identity)
-    try:
-        meta = json.loads((place / "meta.json").read_text())
-        whole = all((place / file).stat().st_size == size for file, size in meta["bytes"].items())
-    except (OSError, ValueError, KeyError):
+    if damage(place) is not None:
         return None
-    return meta if whole else None
+    return read_json(place / "meta.json", "a note of a decoded dataset")
 
 
 def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
@@ -88,6 +90,9 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
         present = stored(identity, name)
         if present is not None:
             return present
+        if has(identity):
+            log = logging.getLogger("radii")
+            log.warning("The decoded copy of %s is damaged (%s) and is made again.", name, damage(place))
         for dead in place.parent.glob(f".{place.name}.*.part"):  # left by a killed builder: we hold its lock
             shutil.rmtree(dead, ignore_errors=True)
         work = aside(place)
@@ -120,7 +125,8 @@ def _seal(work: Path, identity: dict[str, Any], classes: tuple[str, ...], name: 
     digests = {side: part.digest for side, part in parts.items()}
     sizes = {path.name: path.stat().st_size for path in work.glob("*.npy")}
     meta = {"identity": identity, "classes": classes, "digests": digests, "bytes": sizes}
-    (work / "meta.json").write_text(json.dumps(meta, indent=1))
+    write_whole(work / "meta.json", json.dumps(meta, indent=1).encode())
+    write_manifest(work)
 
 
 def new_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from radii.data import cache, formats, hub, variant_chain
 from radii.data.dataset import Data
 from radii.data.formats import Encoded, Side, Source
+from radii.environment import data_folder
 from radii.errors import InputError, unknown_name
 from radii.randomness import numpy_stream
 
@@ -36,7 +37,7 @@ class DatasetLocation:
     Args:
         name: the name of the dataset.
         path: its file or folder; None for the digits that scikit-learn ships.
-        identity: paths, sizes and change times of its files: the key of the cache.
+        identity: names and contents of its files: the key of the cache.
     """
 
     name: str
@@ -156,8 +157,8 @@ def listing() -> list[Listing]:
 
     Looks at files' names and sizes only.
     """
-    digits = locate(BUNDLED)
-    lines = [Listing(BUNDLED, "1,797 digits, 8 x 8 grey, 10 classes", "scikit-learn", "", 0.1, _is_decoded(digits))]
+    here = cache.has(locate(BUNDLED).identity)
+    lines = [Listing(BUNDLED, "1,797 digits, 8 x 8 grey, 10 classes", "scikit-learn", "", 0.1, here)]
     for name, entry in hub.KNOWN.items():
         path = local(name)
         if path is None:
@@ -173,19 +174,15 @@ def listing() -> list[Listing]:
 
 
 def _here(name: str, contents: str, path: Path) -> Listing:
-    location = _location(name, path)
-    size = sum(fact[1] for fact in location.identity["files"]) / 1e6
-    return Listing(name, contents, str(path.parent), str(path), size, _is_decoded(location))
-
-
-def _is_decoded(location: DatasetLocation) -> bool:
-    return cache.read_meta(location.identity) is not None
+    size = sum(file.stat().st_size for file in formats.regular_files(path)) / 1e6
+    known = formats.known_identity(path)
+    return Listing(name, contents, str(path.parent), str(path), size, known is not None and cache.has(known))
 
 
 def _roots() -> list[Path]:
     """The folders in which named datasets are looked for, the first one first."""
-    own = os.environ.get("RADII_DATA")
-    return ([Path(own).expanduser()] if own else []) + [cache.folder() / "datasets"]
+    own = data_folder()
+    return ([own] if own else []) + [cache.folder() / "datasets"]
 
 
 def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

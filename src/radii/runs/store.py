@@ -3,14 +3,19 @@
 ::
 
     store/
-      runs/<kind>-<hash>/    committed, immutable: spec.json result.json env.json …
+      runs/<kind>-<hash>/    committed, immutable: spec.json result.json env.json … manifest.json
       work/<kind>-<hash>/    in progress; checkpoints live here
       locks/<kind>-<hash>    empty files for flock
+      damaged/<kind>-<hash>  runs whose files are no longer what was written
 
 Claims are file locks that the kernel releases when their process dies, so none
-is ever stale; they only save work. What makes results right is the commit: a
-folder is synced to disk and renamed into ``runs`` whole, and if somebody else
-was first, ours is dropped.
+is ever stale; they only save work. What makes results right is the commit: the
+files of a folder are synced to disk, their checksums are written last, and the
+folder is renamed into ``runs`` whole; if somebody else was first, ours is dropped.
+
+Checksums are compared whenever a run is used. A damaged run is moved aside and
+computed again. Runs of versions before manifests are taken as they are;
+``radii runs check`` gives them a manifest.
 """
 
 from __future__ import annotations
@@ -18,24 +23,31 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import os
 import platform
 import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from radii.atomic import is_unfinished, sync, write_whole
+from radii.checksums import MANIFEST, damage, write_manifest
+from radii.environment import runs_folder, step_threads
 from radii.errors import InputError
+from radii.randomness import fixed_arithmetic
+from radii.spec import read_json
 
 if TYPE_CHECKING:
     from radii.runs.step import Step
 
 CHECKPOINT = "checkpoint.safetensors"
+PARTS = ("spec.json", "result.json", "env.json")  # of every run
 
 
 @dataclass(frozen=True)
@@ -70,22 +82,42 @@ class Run:
     @property
     def spec(self) -> dict[str, Any]:
         """What was asked."""
-        return _read_json(self.folder / "spec.json")
+        return read_json(self.folder / "spec.json", "the spec of a run")
 
     @property
     def result(self) -> dict[str, Any]:
         """What came out."""
-        return _read_json(self.folder / "result.json")
+        return read_json(self.folder / "result.json", "the result of a run")
 
     @property
     def environment(self) -> dict[str, Any]:
         """Versions, threads and processor; recorded, never hashed."""
-        return _read_json(self.folder / "env.json")
+        return read_json(self.folder / "env.json", "the environment of a run")
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether its checksums were written down; runs of older versions have none."""
+        return (self.folder / MANIFEST).exists()
+
+    def damage(self, fresh: bool = False) -> str | None:
+        """What is wrong with this run's files, in a few words; None if nothing is.
+
+        Args:
+            fresh: read every file again, whatever is remembered of it.
+        """
+        if self.has_manifest:
+            return damage(self.folder, fresh)
+        try:
+            for name in PARTS:
+                read_json(self.folder / name, "a file of a run")
+        except InputError as error:
+            return str(error).rstrip(".")
+        return None
 
 
 @dataclass(frozen=True)
@@ -98,37 +130,66 @@ class Store:
     @classmethod
     def default(cls, device: str = "cpu") -> Store:
         """``$RADII_RUNS`` or ``./radii-runs``."""
-        return cls(Path(os.environ.get("RADII_RUNS", "radii-runs")), device)
+        return cls(runs_folder(), device)
 
     def folder(self, step: Step) -> Path:
         """Where the step's run is, or will be."""
         return self.root / "runs" / step.run_id
 
     def is_done(self, step: Step) -> bool:
-        """Whether the run is committed."""
-        return self.folder(step).is_dir()
+        """Whether the run is committed and its files are what was written."""
+        folder = self.folder(step)
+        return folder.is_dir() and Run(folder).damage() is None
 
     def runs(self) -> list[Run]:
         """All committed runs, oldest first."""
-        folders = [path for path in (self.root / "runs").glob("*-*") if path.is_dir()]
+        folders = [path for path in (self.root / "runs").glob("*-*") if path.is_dir() and not path.is_symlink()]
         return [Run(path) for path in sorted(folders, key=lambda path: (path.stat().st_mtime, path.name))]
 
     def find(self, reference: str) -> Run:
-        """The run of which ``reference`` is the id, the beginning of its id or of its hash, or the folder."""
+        """The run that a user names, with all its files as they were written.
+
+        Args:
+            reference: the run's id, the beginning of its id or of its hash, or its folder.
+
+        Raises:
+            InputError: there is no such run, there are several, or it is damaged.
+        """
         as_path = Path(reference)
         if (as_path / "spec.json").is_file():
-            return Run(as_path)
-        matches = [
-            run for run in self.runs() if run.id.startswith(reference) or run.id.split("-")[-1].startswith(reference)
+            return _undamaged(Run(as_path))
+        return _undamaged(self._only(self._matching(reference), reference))
+
+    def _matching(self, reference: str) -> list[Run]:
+        runs = self.runs() if reference else []
+        exact = [run for run in runs if run.id == reference]
+        return exact or [
+            run for run in runs if run.id.startswith(reference) or run.id.split("-")[-1].startswith(reference)
         ]
-        if len(matches) == 1:
-            return matches[0]
+
+    def _only(self, matches: list[Run], reference: str) -> Run:
         if not matches:
             raise InputError(f"No run in {self.root} is called {reference!r}. `radii runs` lists them.")
-        raise InputError(f"{reference!r} fits {len(matches)} runs, {matches[0].id} and {matches[1].id} among them.")
+        if len(matches) > 1:
+            raise InputError(f"{reference!r} fits {len(matches)} runs, {matches[0].id} and {matches[1].id} among them.")
+        return matches[0]
+
+    def own(self, reference: str) -> Run:
+        """The one run of this store that ``reference`` names, damaged or not; never a folder elsewhere."""
+        matches = self._matching(reference)
+        if not matches:  # a path is taken if it leads to a run of this store
+            place = Path(reference).absolute()
+            matches = [run for run in self.runs() if reference and run.folder.absolute() == place]
+        return self._only(matches, reference)
 
     def delete(self, run: Run) -> None:
-        """Forget a run: out of ``runs`` by one rename, then removed."""
+        """Forget a run of this store: out of ``runs`` by one rename, then removed.
+
+        Raises:
+            InputError: the folder is no run of this store.
+        """
+        if run.folder.absolute().parent != (self.root / "runs").absolute() or run not in self.runs():
+            raise InputError(f"{run.folder} is no run of {self.root}; nothing was deleted.")
         grave = self.root / "work" / f".deleted-{run.id}-{os.getpid()}"
         grave.parent.mkdir(parents=True, exist_ok=True)
         os.rename(run.folder, grave)
@@ -145,6 +206,7 @@ class Store:
         while not self.is_done(step):
             with self._claim(step):
                 if not self.is_done(step):
+                    self._set_aside(step)
                     self._compute(step)
         return Run(self.folder(step))
 
@@ -156,6 +218,7 @@ class Store:
         try:
             fill(folder)
             _write_json(folder / "spec.json", step.to_json())  # the other machine's names other paths
+            write_manifest(folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -174,39 +237,76 @@ class Store:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
+    def _set_aside(self, step: Step) -> None:
+        """Move a damaged run out of ``runs``, under a name of its own, and say so."""
+        folder = self.folder(step)
+        if not folder.exists():
+            return
+        reason = Run(folder).damage()
+        place = self.root / "damaged" / f"{step.run_id}-{time.time_ns()}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(folder, place)
+        logging.getLogger("radii").warning(
+            "The run %s is damaged (%s); it was moved to %s and is computed again.", step.run_id, reason, place
+        )
+
+    def is_finished(self, step: Step) -> bool:
+        """Whether the step's work is finished but not committed yet: a kill came between the two."""
+        folder = self.root / "work" / step.run_id
+        return (folder / MANIFEST).exists() and damage(folder) is None
+
     def _compute(self, step: Step) -> None:
         folder = self.root / "work" / step.run_id
         folder.mkdir(parents=True, exist_ok=True)
-        result = folder / "result.json"
-        if not result.exists():  # else killed between finishing and committing: commit now
+        if not self.is_finished(step):
             try:
                 _write_json(folder / "spec.json", step.to_json())
                 started = time.monotonic()
-                outcome = step.perform(Workspace(folder, self))
-                _write_json(folder / "env.json", environment(time.monotonic() - started))
-                _write_json(result, outcome)
+                with fixed_arithmetic(step_threads()):
+                    outcome = step.perform(Workspace(folder, self))
+                    _write_json(folder / "env.json", environment(time.monotonic() - started))
+                _write_json(folder / "result.json", outcome)
+                _clear(folder)
+                write_manifest(folder)
             except Exception as error:
                 _record_failure(folder, error)
                 raise
         self._commit(folder, self.folder(step))
 
     def _commit(self, folder: Path, target: Path) -> None:
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        (folder / "error.json").unlink(missing_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        for path in [*folder.rglob("*"), folder]:
-            _sync(path)
+        for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
+            sync(path)
         try:
             os.rename(folder, target)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             shutil.rmtree(folder)  # somebody without our lock (another machine) was first; the content is the same
-        _sync(target.parent)
+        sync(target.parent)
+
+
+def _undamaged(run: Run) -> Run:
+    reason = run.damage()
+    if reason is not None:
+        raise InputError(
+            f"The run {run.id} is damaged: {reason}. The command that made it computes it again; "
+            "`radii runs check` looks at all runs."
+        )
+    return run
+
+
+def _clear(folder: Path) -> None:
+    """Remove what only served the work: checkpoints, the note of an earlier failure, what a killed writer left."""
+    for path in [*folder.glob(f"*{CHECKPOINT}"), folder / "error.json"]:
+        path.unlink(missing_ok=True)
+    for path in folder.rglob("*"):
+        if is_unfinished(path):
+            path.unlink()
 
 
 def environment(seconds: float) -> dict[str, Any]:
-    """What the bits of a result may depend on beyond its spec."""
+    """What the bits of a result depend on beyond its spec; recorded, never hashed."""
     import torch
 
     packages = ("radii", "torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
@@ -216,6 +316,8 @@ def environment(seconds: float) -> dict[str, Any]:
         "machine": platform.machine(),
         "processor": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
+        "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
+        "matmul_precision": torch.get_float32_matmul_precision(),
         "versions": {name: _version(name) for name in packages},
     }
 
@@ -228,31 +330,9 @@ def _version(package: str) -> str:
 
 
 def _record_failure(folder: Path, error: Exception) -> None:
-    try:
+    with suppress(InputError):  # the disk is full: the error itself, raised by the caller, says so
         _write_json(folder / "error.json", {"error": str(error), "traceback": traceback.format_exc()})
-    except OSError:
-        return  # the disk is full: the error itself, raised by the caller, says so
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is not a file of a run: {error}.") from error
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    aside = path.with_name(f".{path.name}.part")
-    with aside.open("w") as file:
-        json.dump(content, file, indent=2, sort_keys=True, allow_nan=False)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_whole(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False).encode())

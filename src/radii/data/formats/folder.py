@@ -8,7 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from radii.data.formats.reader import IMAGES, TEST_NAMES, Side, Source, check_regular, class_numbers, named_sides
+from radii.data.formats.reader import (
+    IMAGES,
+    TEST_NAMES,
+    Side,
+    Source,
+    check_regular,
+    class_numbers,
+    entries_below,
+    named_sides,
+)
 from radii.errors import InputError
 
 
@@ -57,8 +66,8 @@ def _labelled_files(root: Path) -> list[tuple[str, Path]]:
     pairs = [
         (folder.name, file)
         for folder in sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-        for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in IMAGES and not file.name.startswith(".") and not file.is_dir()
+        for file in entries_below(folder)
+        if file.suffix.lower() in IMAGES and not file.name.startswith(".")
     ]
     for _, file in pairs:
         check_regular(file)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radii.data.formats.reader import TEST_NAMES, Side, Source, check_regular, class_numbers, named_sides
+from radii.data.formats.reader import TEST_NAMES, Side, Source, check_regular, class_numbers, entries_below, named_sides
 from radii.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "images", "pixel_values", "picture")
@@ -77,7 +77,7 @@ def _splits(path: Path) -> dict[str, list[Path]]:
     if path.is_file():
         return {"all": [path]}
     by_split: dict[str, list[Path]] = {}
-    files = sorted(file for file in path.rglob("*.parquet") if not file.is_dir())
+    files = [file for file in entries_below(path) if file.suffix.lower() == ".parquet"]
     for file in files:
         check_regular(file)
         words = [part.lower() for part in file.relative_to(path).parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from radii.checksums import digests, known_digests
 from radii.errors import InputError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp")
@@ -53,19 +55,56 @@ class Source:
 
 
 def identity(path: Path) -> dict[str, Any]:
-    """What tells this source from any other and from its own former contents: paths, sizes, times of change."""
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    facts = [[str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
-    return {"path": str(path.resolve()), "files": facts}
+    """What tells this source from any other and from its own former contents: names and contents of its files.
+
+    Contents are read once and remembered, see :mod:`radii.checksums`; links are followed to what they lead to.
+    """
+    return _identity(path, digests(path, regular_files(path)))
+
+
+def known_identity(path: Path) -> dict[str, Any] | None:
+    """As :func:`identity`, without reading much; None if large files were not read before."""
+    known = known_digests(path, regular_files(path))
+    return None if known is None else _identity(path, known)
+
+
+def _identity(path: Path, contents: dict[str, str]) -> dict[str, Any]:
+    return {"path": str(path.resolve()), "files": sorted(contents.items())}
+
+
+def regular_files(path: Path) -> list[Path]:
+    """The file ``path``, or all regular files below the folder ``path``."""
+    return [path] if path.is_file() else [file for file in entries_below(path) if file.is_file()]
+
+
+def entries_below(folder: Path) -> list[Path]:
+    """Everything below ``folder`` that is no folder, in alphabetical order.
+
+    Links to folders are followed, except to a folder that is being listed: that would have no end.
+    """
+    return sorted(_below(folder, frozenset()))
+
+
+def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
+    place = os.path.realpath(folder)
+    if place in above:
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _below(folder / entry.name, above | {place})
+            else:
+                yield folder / entry.name
 
 
 def format_of(path: Path) -> str | None:
     """The format of ``path`` by its names only: parquet, npz or folder; None if it is no dataset."""
     if path.is_file():
         return {".parquet": "parquet", ".npz": "npz"}.get(path.suffix.lower())
-    if any(path.rglob("*.parquet")):
+    suffixes = {file.suffix.lower() for file in entries_below(path)}
+    if ".parquet" in suffixes:
         return "parquet"
-    return "folder" if any(file.suffix.lower() in IMAGES for file in path.rglob("*")) else None
+    return "folder" if suffixes & set(IMAGES) else None
 
 
 def open_source(path: Path) -> Source:
