@@ -110,11 +110,22 @@ def test_a_step_computed_elsewhere_is_the_step_computed_here(own: DataSpec, tmp_
     torch.set_num_threads(before)
     for done in (step.model, step):
         for path in near.folder(done).iterdir():
-            if path.name != "env.json":
+            if path.name not in ("env.json", "manifest.json"):
                 assert path.read_bytes() == (far.folder(done) / path.name).read_bytes(), path.name
     assert not list((far.root / "work").iterdir())
     again = remote.receive(step, evaluated, far)  # somebody else was first: nothing changes
     assert again.folder == far.folder(step)
+
+
+def test_a_run_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:
+    step, store = Audit(data=DataSpec.of("digits")), Store(tmp_path / "store")
+    run_id, parcel = remote.perform(step.to_json(), {}, {})
+    archives.unpack(parcel, tmp_path / "run")
+    content = (tmp_path / "run" / "result.json").read_text()
+    (tmp_path / "run" / "result.json").write_text(content.replace("0.", "1.", 1))
+    with pytest.raises(InputError, match=r"the content of result\.json has changed"):
+        remote.receive(step, (run_id, archives.pack(tmp_path / "run")), store)
+    assert not store.is_done(step)
 
 
 def test_what_was_not_asked_for_is_refused(own: DataSpec, tmp_path: Path) -> None:

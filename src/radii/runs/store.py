@@ -217,6 +217,8 @@ class Store:
         folder.mkdir(parents=True)
         try:
             fill(folder)
+            if Run(folder).has_manifest and (reason := damage(folder)) is not None:
+                raise InputError(f"The run {step.run_id} was damaged on its way: {reason}.")
             _write_json(folder / "spec.json", step.to_json())  # the other machine's names other paths
             write_manifest(folder)
         except BaseException:
