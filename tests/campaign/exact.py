@@ -1,0 +1,72 @@
+"""Tiny ReLU networks whose least margin over a box is computed exactly as a mixed-integer program."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from campaign.tally import METHODS, Tally
+from scipy.optimize import LinearConstraint, milp
+from torch import nn
+
+import radii
+from radii.errors import InputError
+
+BIG = 50.0  # larger than any value inside these networks
+
+
+def least_margin(model: nn.Sequential, x: np.ndarray, radius: float, own: int, rival: int) -> float:
+    """min over |z - x|_inf ≤ radius, z in [0, 1], of logit ``own`` minus logit ``rival``; one hidden layer.
+
+    Variables: z, hidden h ≥ 0, switches s in {0, 1}: h ≥ a, h ≤ a + BIG (1 - s), h ≤ BIG s, where a = Wz + b.
+    """
+    w, b = model[0].weight.double().numpy(), model[0].bias.double().numpy()
+    v, c = model[2].weight.double().numpy(), model[2].bias.double().numpy()
+    hidden, features = w.shape
+    cost = np.concatenate([np.zeros(features), v[own] - v[rival], np.zeros(hidden)])
+    eye, zero = np.eye(hidden), np.zeros((hidden, features))
+    rows = np.block([[-w, eye, 0 * eye], [-w, eye, BIG * eye], [zero, eye, -BIG * eye]])
+    low = np.concatenate([b, np.full(2 * hidden, -np.inf)])
+    high = np.concatenate([np.full(hidden, np.inf), b + BIG, np.zeros(hidden)])
+    lower = np.concatenate([np.maximum(x - radius, 0), np.zeros(2 * hidden)])
+    upper = np.concatenate([np.minimum(x + radius, 1), np.full(hidden, BIG), np.ones(hidden)])
+    integrality = np.concatenate([np.zeros(features + hidden), np.ones(hidden)])
+    from scipy.optimize import Bounds
+
+    solved = milp(cost, constraints=LinearConstraint(rows, low, high), bounds=Bounds(lower, upper), integrality=integrality)
+    return float(solved.fun + c[own] - c[rival])
+
+
+def trial(seed: int, count: int) -> Tally:
+    """Prove radii, then ask for the exact least margin at each, and a dense grid of inputs."""
+    torch.manual_seed(seed)
+    features = 2 + seed % 2
+    model = nn.Sequential(nn.Linear(features, 6), nn.ReLU(), nn.Linear(6, 3)).eval().requires_grad_(False)
+    with torch.no_grad():
+        model[2].weight.mul_(3.0)
+    x = torch.rand(1, features)
+    tried, tally = (0.02, 0.05, 0.1, 0.2), Tally(networks=1)
+    best = {}
+    for method in METHODS:
+        if method == "margin":
+            continue
+        try:
+            best[method] = radii.certify(model, x, method=method, norm="linf", radii=tried)
+        except InputError:
+            tally.refused += 1
+    proofs = {name: proof for name, proof in best.items() if float(proof.radius[0]) > 0}
+    if not proofs:
+        return tally
+    largest = max(float(proof.radius[0]) for proof in proofs.values())
+    own = int(next(iter(proofs.values())).prediction[0])
+    center = x[0].double().numpy()
+    exact = min(least_margin(model, center, largest, own, rival) for rival in range(3) if rival != own)
+    side = max(int(count ** (1 / features)), 10)
+    axes = [torch.linspace(max(c - largest, 0), min(c + largest, 1), side) for c in center.tolist()]
+    grid = torch.cartesian_prod(*axes).float()
+    wrong = bool((model(grid).argmax(1) != own).any())
+    tally.certificates += len(proofs)
+    tally.points += len(grid)
+    if exact < -1e-6 or wrong:
+        tally.false += 1
+        tally.notes.append(f"exact {seed}: proved {largest}, least margin {exact}")
+    return tally

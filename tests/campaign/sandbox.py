@@ -1,0 +1,122 @@
+"""Commands of radii in processes of their own, with limits of time and memory; what they leave is seen."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ALLOWED = (0, 1, 2, 130)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended.
+
+    Attributes:
+        arguments: the command line.
+        code: exit code; -n if signal n ended the process.
+        out: standard output.
+        err: standard error.
+        interrupted: whether it was still running at its limit, and then got a Ctrl-C.
+        leftovers: temporary files that it left in its folder.
+    """
+
+    arguments: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+    interrupted: bool
+    leftovers: tuple[str, ...]
+
+    @property
+    def faults(self) -> list[str]:
+        """What a user would rightly complain about."""
+        faults = []
+        if self.code not in ALLOWED:
+            faults.append(f"exit code {self.code}")
+        if "Traceback (most recent call last)" in self.out + self.err:
+            faults.append("a traceback")
+        if self.code == 2 and not self.err.strip():
+            faults.append("exit code 2 without a sentence")
+        if self.leftovers:
+            faults.append(f"left behind: {', '.join(self.leftovers[:3])}")
+        if any(ord(c) < 32 and c not in "\n\r\t\x1b" for c in self.out + self.err):
+            faults.append("control characters on the terminal")
+        return faults
+
+
+def run_command(arguments: list[str], folder: Path, seconds: float = 20.0, memory: int = 6 << 30) -> Outcome:
+    """Run ``radii ARGUMENTS`` in ``folder``; after ``seconds`` it gets Ctrl-C, and five times that later a kill."""
+    files = [folder.parent / f"{folder.name}.{name}" for name in ("out", "err")]
+    before = set(_part_files(folder))
+    child = os.fork()
+    if child == 0:
+        _in_child(arguments, folder, files, memory)
+    code, interrupted = _awaited(child, seconds)
+    out, err = (path.read_text(errors="replace") for path in files)
+    left = tuple(sorted(set(_part_files(folder)) - before)) if code in ALLOWED else ()
+    return Outcome(tuple(arguments), code, out, err, interrupted, left)
+
+
+def _in_child(arguments: list[str], folder: Path, files: list[Path], memory: int) -> None:
+    """Never returns: becomes the command."""
+    code = 70
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(folder)
+        os.environ["RADII_RUNS"] = str(folder / "runs")
+        os.environ["RADII_CACHE"] = str(folder / "cache")
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        for stream, path in zip((1, 2), files, strict=True):
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(opened, stream)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        resource.setrlimit(resource.RLIMIT_AS, (memory + (20 << 30), memory + (20 << 30)))
+        sys.argv = ["radii", *arguments]
+        from radii.cli import main, terminal
+
+        terminal.errors = terminal.Console(stderr=True, highlight=False)
+        main.run()
+    except SystemExit as leave:
+        code = leave.code if isinstance(leave.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _awaited(child: int, seconds: float) -> tuple[int, bool]:
+    start, interrupted = time.monotonic(), False
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            return code, interrupted
+        passed = time.monotonic() - start
+        if passed > seconds and not interrupted:
+            interrupted = True
+            os.killpg(child, signal.SIGINT)
+        if passed > 6 * seconds + 30:
+            os.killpg(child, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _part_files(folder: Path) -> list[str]:
+    """Temporary files of writers; the work folders of unfinished runs are meant to stay."""
+    found = []
+    for path in folder.rglob("*"):
+        name = path.name
+        if (".part" in name or name.endswith(".tmp")) and "work" not in path.parts:
+            found.append(str(path.relative_to(folder)))
+    return found
