@@ -5,11 +5,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-all lint docs bench pictures clean
+.PHONY: demo test test-all lint docs campaign fuzz matrix bench pictures clean
 .DEFAULT_GOAL := help
 
 help:
-	@grep -E '^# make' Makefile | cut -c3-; echo "also: make lint, make test-all (heavy tests too), make docs (the site, build/site/index.html), make bench, make pictures, make clean"
+	@grep -E '^# make' Makefile | cut -c3-; echo "also: make lint, make test-all (heavy tests too), make docs (the site, build/site/index.html), make campaign, make fuzz, make matrix, make bench, make pictures, make clean"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,18 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest --cov=radii --cov-report=term:skip-covered
+
+# SECONDS and SEED may be given: make campaign SECONDS=3600 SEED=7; it goes on where it was stopped
+SECONDS ?= 600
+SEED ?= 0
+campaign: $(INSTALLED)
+	$(BIN)/python tests/campaign/run.py --seconds $(SECONDS) --seed $(SEED) --state build/campaign-$(SEED).json
+
+fuzz: $(INSTALLED)
+	$(BIN)/python tests/campaign/fuzz.py --seed $(SEED)
+
+matrix:
+	sh tests/matrix.sh
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
