@@ -23,10 +23,23 @@ def npz(draw: Random) -> bytes:
         )
     )  # fmt: skip
     y: object = draw.choice(
-        (np.zeros(n), np.arange(n), np.full(n, -1), np.full(n, np.nan), np.zeros((n, 10)), np.array([None] * n), np.zeros(n + 1))
+        (
+            np.zeros(n),
+            np.arange(n),
+            np.full(n, -1),
+            np.full(n, np.nan),
+            np.zeros((n, 10)),
+            np.array([None] * n),
+            np.zeros(n + 1),
+        )
     )
     out = io.BytesIO()
-    np.savez(out, **draw.choice(({"x": x, "y": y}, {"x": x}, {"y": y}, {"x_train": x, "y_train": y}, {}, {"x": x, "y": y, "classes": x})))
+    np.savez(
+        out,
+        **draw.choice(
+            ({"x": x, "y": y}, {"x": x}, {"y": y}, {"x_train": x, "y_train": y}, {}, {"x": x, "y": y, "classes": x})
+        ),
+    )
     return out.getvalue()
 
 
@@ -61,14 +74,24 @@ def toml(draw: Random) -> bytes:
 
 def as_json(draw: Random) -> bytes:
     """JSON of a wrong shape."""
-    content = draw.choice(("{}", "[]", "null", "3", '"x"', '{"scaling": 3}', '{"scaling": [{}]}', "{", "[" * 5000, '{"a": NaN}', "\xff"))
+    content = draw.choice(
+        ("{}", "[]", "null", "3", '"x"', '{"scaling": 3}', '{"scaling": [{}]}', "{", "[" * 5000, '{"a": NaN}', "\xff")
+    )
     return content.encode("latin-1")
 
 
 def csv(draw: Random) -> bytes:
     """A curve with a mistake."""
     return draw.choice(
-        ("", "n,seed,value\n", "n,seed,value\n1,0,0.5\n", "n;value\n1;2\n", "n,seed,value\na,b,c\n", "n,seed,value\n1,0,nan\n", "\x00")
+        (
+            "",
+            "n,seed,value\n",
+            "n,seed,value\n1,0,0.5\n",
+            "n;value\n1;2\n",
+            "n,seed,value\na,b,c\n",
+            "n,seed,value\n1,0,nan\n",
+            "\x00",
+        )
     ).encode()
 
 

@@ -10,10 +10,10 @@ hold in every order tried.
 from __future__ import annotations
 
 import torch
-from campaign.tally import METHODS, Tally
 from torch import Generator, Tensor, nn
 
 import radii
+from campaign.tally import METHODS, Tally
 from radii.errors import InputError
 
 FEATURES, CLASSES = 4, 2
@@ -65,11 +65,11 @@ def answers(model: Detector, x: Tensor, generator: Generator) -> set[int]:
             seen.add(int(model(x[:1])[0].argmax()))
         model.detector.weight.copy_(kept)
         one = float(sum(sorted(kept[0].double().tolist(), key=abs)))  # smallest first, in float64
-        seen.add(int((one < 0.5)))
+        seen.add(int(one < 0.5))
     return seen
 
 
-def trial(seed: int, count: int) -> Tally:  # noqa: ARG001
+def trial(seed: int, count: int) -> Tally:
     """One detector; every certificate must agree with all ways to compute the network."""
     generator = Generator().manual_seed(seed)
     torch.manual_seed(seed)
@@ -88,5 +88,7 @@ def trial(seed: int, count: int) -> Tally:  # noqa: ARG001
             tally.points += 23
             if seen != {int(proof.prediction[0])}:
                 tally.false += 1
-                tally.notes.append(f"detectors {seed} {method}: certifies {int(proof.prediction[0])}, orders give {seen}")
+                tally.notes.append(
+                    f"detectors {seed} {method}: certifies {int(proof.prediction[0])}, orders give {seen}"
+                )
     return tally

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from campaign.tally import METHODS, Tally
 from scipy.optimize import LinearConstraint, milp
 from torch import nn
 
 import radii
+from campaign.tally import METHODS, Tally
 from radii.errors import InputError
 
 BIG = 50.0  # larger than any value inside these networks
@@ -32,7 +32,9 @@ def least_margin(model: nn.Sequential, x: np.ndarray, radius: float, own: int, r
     integrality = np.concatenate([np.zeros(features + hidden), np.ones(hidden)])
     from scipy.optimize import Bounds
 
-    solved = milp(cost, constraints=LinearConstraint(rows, low, high), bounds=Bounds(lower, upper), integrality=integrality)
+    solved = milp(
+        cost, constraints=LinearConstraint(rows, low, high), bounds=Bounds(lower, upper), integrality=integrality
+    )
     return float(solved.fun + c[own] - c[rival])
 
 

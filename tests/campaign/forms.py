@@ -10,8 +10,9 @@ from __future__ import annotations
 from random import Random
 
 import torch
-from campaign.tally import Tally, try_certificates
 from torch import Tensor, nn
+
+from campaign.tally import Tally, try_certificates
 
 FEATURES, HIDDEN, CLASSES = 6, 8, 3
 PREPROCESSING = (

@@ -1,6 +1,6 @@
 """Odd command lines and broken files: exit codes 0, 1, 2, 130 only, no traceback, nothing left behind.
 
-    python tests/campaign/fuzz.py --commands 300 --files 200 --seed 0
+python tests/campaign/fuzz.py --commands 300 --files 200 --seed 0
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
+
 from campaign import detectors, exact, forms, planted, smoothed, theorems
 from campaign.tally import Tally
 
@@ -35,21 +36,25 @@ KINDS: dict[str, Callable[[int, int], Tally]] = {
 SMOOTHING_SLACK = 4.0  # standard errors
 
 
-def campaign(seed: int, seconds: float, kinds: list[str], count: int, state: Path | None, most: int) -> dict[str, Tally]:
-    """Trials of every kind in turn until time or ``most`` trials of each are over; totals by kind."""
+def campaign(
+    seed: int, seconds: float, kinds: list[str], count: int, state: Path | None, most: int
+) -> dict[str, Tally]:
+    """Trials of every kind, with equal time for each, until the time or ``most`` trials of each are over; totals by kind."""
     totals, following = {name: Tally() for name in kinds}, dict.fromkeys(kinds, seed)
     if state is not None and state.exists():
         kept = json.loads(state.read_text())
         for name in kinds:
             if name in kept:
                 totals[name], following[name] = Tally(**kept[name]["tally"]), kept[name]["next"]
-    start, turn = time.monotonic(), 0
-    while time.monotonic() - start < seconds and turn < most:
-        for name in kinds:
-            totals[name].add(KINDS[name](following[name], count))
-            following[name] += 1
-        turn += 1
-        if state is not None and turn % 20 == 0:
+    start, trials, spent = time.monotonic(), dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0.0)
+    while time.monotonic() - start < seconds and (open_kinds := [name for name in kinds if trials[name] < most]):
+        name = min(open_kinds, key=spent.__getitem__)  # every kind gets the same time; its seeds are always the same
+        before = time.process_time()
+        totals[name].add(KINDS[name](following[name], count))
+        spent[name] += time.process_time() - before
+        following[name] += 1
+        trials[name] += 1
+        if state is not None and sum(trials.values()) % 20 == 0:
             keep(state, totals, following)
     if state is not None:
         keep(state, totals, following)
@@ -80,7 +85,9 @@ def summary(totals: dict[str, Tally]) -> tuple[str, bool]:
         tried, proved = totals["smoothing"].certificates, totals["smoothing"].points
         limit = smoothed.ALPHA * tried + SMOOTHING_SLACK * (smoothed.ALPHA * tried) ** 0.5
         held &= proved <= limit
-        print(f"smoothing  certified beyond the truth: {proved} of {tried:,}, alpha {smoothed.ALPHA} allows {limit:.0f}")
+        print(
+            f"smoothing  certified beyond the truth: {proved} of {tried:,}, alpha {smoothed.ALPHA} allows {limit:.0f}"
+        )
     line = (
         f"campaign: {whole.networks:,} networks, {whole.certificates:,} certificates, {whole.points:,} points, "
         f"{whole.false} false, {whole.crashed} crashed"
@@ -94,7 +101,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="time limit")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first trial of every kind")
     parser.add_argument("--only", default=",".join(KINDS), help="kinds, separated by commas")
-    parser.add_argument("--count", type=int, default=4096, help="inputs tried in every proved ball")
+    parser.add_argument("--count", type=int, default=32_768, help="inputs tried in every proved ball")
     parser.add_argument("--most", type=int, default=10**9, help="trials of each kind at most")
     parser.add_argument("--state", type=Path, default=None, help="file from which a stopped campaign goes on")
     arguments = parser.parse_args()

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 import radii
 from radii.errors import InputError
-from radii.threat import Ball, Norm
+from radii.threat import Norm
 
 METHODS = ("auto", "margin", "ibp", "crown-ibp", "crown", "alpha-crown")
 RADII = (0.003, 0.01, 0.03, 0.1, 0.3)
@@ -131,8 +131,3 @@ def try_certificates(model: nn.Module, x: Tensor, norm: Norm, seed: int, count: 
         if wrong.any():
             tally.notes.append(f"{label} {method} {norm}: {int(wrong.sum())} of {len(rows)} certificates are false")
     return tally
-
-
-def ball(norm: Norm, radius: float) -> Ball:
-    """The ball in the usual box."""
-    return Ball(norm, radius)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from certificates import test_margin_fuzz, test_relaxation_fuzz
 from campaign.tally import Tally
+from certificates import test_margin_fuzz, test_relaxation_fuzz
 
 
-def graphs(seed: int, count: int) -> Tally:  # noqa: ARG001
+def graphs(seed: int, count: int) -> Tally:
     """One random convolutional network: bounds of all methods against what is seen in the ball."""
     return _checked("graphs", seed, test_relaxation_fuzz.check, 3 * 60)
 
 
-def lipschitz(seed: int, count: int) -> Tally:  # noqa: ARG001
+def lipschitz(seed: int, count: int) -> Tally:
     """One random network of Lipschitz layers: folding, derivative, attack inside every radius."""
     return _checked("lipschitz", seed, test_margin_fuzz.check, 12 * 40)
 
