@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Broken files of every format that radii reads, and the commands that read them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Odd command lines, drawn from the option grammar of radii itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Networks as users write them: random forward functions, patches, hooks, subclasses, state and dtypes.
 
 A program is drawn from a grammar of statements and compiled. Most forms mean

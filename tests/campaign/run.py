@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """A standing attack on radii's own promise: no certificate is false, however a network is written.
 
     python tests/campaign/run.py --seconds 600 --seed 0 --state campaign.json

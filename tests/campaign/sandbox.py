@@ -77,7 +77,7 @@ def _in_child(arguments: list[str], folder: Path, files: list[Path], memory: int
             opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(opened, stream)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        sys.stdout, sys.stderr = (open(stream, "w", closefd=False) for stream in (1, 2))  # noqa: SIM115
         resource.setrlimit(resource.RLIMIT_AS, (memory + (20 << 30), memory + (20 << 30)))
         sys.argv = ["radii", *arguments]
         from radii.cli import main, terminal

@@ -110,7 +110,7 @@ def try_certificates(model: nn.Module, x: Tensor, norm: Norm, seed: int, count: 
             continue
         except Exception as error:
             tally.crashed += 1
-            tally.notes.append(f"{label} {method} {norm}: {type(error).__name__}: {error}"[:300])
+            tally.notes.append(f"{method} {norm}: {type(error).__name__}: {error}"[:200] + f" in {label}")
             continue
         if not torch.equal(given, x):
             tally.false += 1
@@ -129,5 +129,5 @@ def try_certificates(model: nn.Module, x: Tensor, norm: Norm, seed: int, count: 
         tally.points += len(rows) * (count + 4)
         tally.false += int(wrong.sum())
         if wrong.any():
-            tally.notes.append(f"{label} {method} {norm}: {int(wrong.sum())} of {len(rows)} certificates are false")
+            tally.notes.append(f"{method} {norm}: {int(wrong.sum())} of {len(rows)} certificates are false in {label}")
     return tally
