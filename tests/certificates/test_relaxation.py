@@ -339,3 +339,23 @@ def test_bad_input_is_said(change, said) -> None:
     given = {"radii": [0.1], "norm": "linf", "method": "ibp"} | change
     with pytest.raises(InputError, match=said):
         certify(NETWORKS["dense"], inputs(), **given)
+
+
+def test_results_that_nobody_reads_are_left_out() -> None:
+    """A one-dimensional pool also moves its indices, which the logits do not depend on."""
+
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.head = nn.Linear(6, 8), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(nn.functional.max_pool1d(self.inner(x)[:, None], 2)[:, 0])
+
+    torch.manual_seed(0)
+    model, x = Pooled().eval(), torch.rand(4, 6)
+    proof = certify(model, x, [0.001, 0.01], "linf", "crown")
+    assert (proof.radius > 0).any()
+    for corner in (-1, 1):
+        moved = (x + corner * proof.radius[:, None].float()).clamp(0, 1)
+        assert torch.equal(model(moved).argmax(1), model(x).argmax(1))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map
 
 from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale
 from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Monotone, Relu, Sum
@@ -45,7 +45,7 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
     values: dict[int, Tensor] = {}
     shapes = {0: trace.input_shape}
     layers: dict[int, Layer] = {}
-    for record in trace.records:
+    for record in _read_by_output(trace):
         if not record.moving:
             values |= _run_again(record, values)
             continue
@@ -56,6 +56,17 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
             layers[record.outputs[0]] = layer
         shapes[record.outputs[0]] = record.shape
     return Network(layers, trace.input_shape, trace.output, shapes)
+
+
+def _read_by_output(trace: Trace) -> list[Record]:
+    """The operations that the logits depend on, in order; others, such as a pool's unused indices, are left out."""
+    needed, records = {trace.output}, []
+    for record in reversed(trace.records):
+        if needed & set(record.outputs):
+            leaves = tree_flatten((record.arguments, record.keywords))[0]
+            needed |= {leaf.number for leaf in leaves if isinstance(leaf, Ref)}
+            records.append(record)
+    return records[::-1]
 
 
 def _run_again(record: Record, values: dict[int, Tensor]) -> dict[int, Tensor]:
@@ -106,7 +117,10 @@ class _Given:
         return self.affine(Gather(function, self.shape(0), count))
 
     def shape(self, place: int) -> tuple[int, ...]:
-        return self.shapes[self.record.arguments[place].number]
+        reference = self[place]
+        if not isinstance(reference, Ref):
+            raise _refusal(self.record, "moves a value that does not come from the input")
+        return self.shapes[reference.number]
 
 
 def _refusal(record: Record, why: str) -> InputError:
