@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
 from radii.attacks.pgd import PGD
 from radii.certificates.bounds import METHODS, certify, margins
@@ -342,20 +342,23 @@ def test_bad_input_is_said(change, said) -> None:
 
 
 def test_results_that_nobody_reads_are_left_out() -> None:
-    """A one-dimensional pool also moves its indices, which the logits do not depend on."""
+    """A one-dimensional pool also moves its indices, which the logits do not depend on; a model that reads them is refused."""
 
     class Pooled(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, indices: bool) -> None:
             super().__init__()
-            self.inner, self.head = nn.Linear(6, 8), nn.Linear(4, 3)
+            self.inner, self.head, self.indices = nn.Linear(6, 8), nn.Linear(4, 3), indices
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.head(nn.functional.max_pool1d(self.inner(x)[:, None], 2)[:, 0])
+            pooled, places = nn.functional.max_pool1d(self.inner(x)[:, None], 2, return_indices=True)
+            return self.head((places.float() if self.indices else pooled).flatten(1))
 
     torch.manual_seed(0)
-    model, x = Pooled().eval(), torch.rand(4, 6)
+    model, x = Pooled(False).eval(), torch.rand(4, 6)
     proof = certify(model, x, [0.001, 0.01], "linf", "crown")
     assert (proof.radius > 0).any()
     for corner in (-1, 1):
         moved = (x + corner * proof.radius[:, None].float()).clamp(0, 1)
         assert torch.equal(model(moved).argmax(1), model(x).argmax(1))
+    with pytest.raises(InputError, match="cannot be bounded"):
+        certify(Pooled(True).eval(), x, [0.001])

@@ -45,9 +45,11 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
     values: dict[int, Tensor] = {}
     shapes = {0: trace.input_shape}
     layers: dict[int, Layer] = {}
-    for record in _read_by_output(trace):
+    for record in trace.records:
         if not record.moving:
             values |= _run_again(record, values)
+            continue
+        if _unread(record, values, shapes) and record.outputs[0] != trace.output:
             continue
         layer = _converted(record, _Given(record, values, shapes, dtype))
         if isinstance(layer, int):  # the same value under another number
@@ -58,15 +60,11 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
     return Network(layers, trace.input_shape, trace.output, shapes)
 
 
-def _read_by_output(trace: Trace) -> list[Record]:
-    """The operations that the logits depend on, in order; others, such as a pool's unused indices, are left out."""
-    needed, records = {trace.output}, []
-    for record in reversed(trace.records):
-        if needed & set(record.outputs):
-            leaves = tree_flatten((record.arguments, record.keywords))[0]
-            needed |= {leaf.number for leaf in leaves if isinstance(leaf, Ref)}
-            records.append(record)
-    return records[::-1]
+def _unread(record: Record, values: dict[int, Tensor], shapes: dict[int, tuple[int, ...]]) -> bool:
+    """Whether an operation only moves a second result, such as the indices of a pool; what reads it on is refused."""
+    leaves = tree_flatten((record.arguments, record.keywords))[0]
+    unknown = any(isinstance(leaf, Ref) and leaf.number not in shapes and leaf.number not in values for leaf in leaves)
+    return unknown and bool(record.outputs)
 
 
 def _run_again(record: Record, values: dict[int, Tensor]) -> dict[int, Tensor]:
