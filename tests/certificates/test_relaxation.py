@@ -342,7 +342,7 @@ def test_bad_input_is_said(change, said) -> None:
 
 
 def test_results_that_nobody_reads_are_left_out() -> None:
-    """A one-dimensional pool also moves its indices, which the logits do not depend on; a model that reads them is refused."""
+    """A pool's indices, which the logits do not depend on; a model that reads them is refused."""
 
     class Pooled(nn.Module):
         def __init__(self, indices: bool) -> None:
