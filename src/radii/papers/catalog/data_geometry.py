@@ -26,10 +26,10 @@ SCALED = {"smooth:3": (0.970, 0.821), "smooth:4": (0.955, 0.809), "smooth:5": (0
 
 def interclass_variants() -> tuple[str, ...]:
     """The smoothed digits of Table 1, each with the scaled original and the scaled binarized digits beside it."""
-    made = [""]
+    variants = [""]
     for variant, (original, binarized) in SCALED.items():
-        made += [f"+{variant}", f"+scale:{original}", f"+binarize+scale:{binarized}"]
-    return tuple(made)
+        variants += [f"+{variant}", f"+scale:{original}", f"+binarize+scale:{binarized}"]
+    return tuple(variants)
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
@@ -46,22 +46,22 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
             Cell({"measure": "neighbors", "data": "digits"}, MeasureNeighborDistances(data=data, queries=300)),
         )
     color = DataSpec.of("cifar10")
-    made = [
+    planned = [
         Cell({"measure": "spectrum", "data": "cifar10"}, MeasureSpectrum(data=color, bands=BANDS)),
         Cell({"measure": "neighbors", "data": "cifar10"}, MeasureNeighborDistances(data=color)),
     ]
-    made += [
+    planned += [
         Cell({"measure": "volume", "data": name}, MeasureVolume(data=DataSpec.of(name), epsilon=epsilon))
         for name, epsilon in VOLUMES.items()
     ]
-    made += [
+    planned += [
         Cell(
             {"measure": "inter-class distance", "data": f"mnist{variant}"},
             MeasureInterclassDistance(data=DataSpec.of(f"mnist{variant}")),
         )
         for variant in interclass_variants()
     ]
-    return tuple(made)
+    return tuple(planned)
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:

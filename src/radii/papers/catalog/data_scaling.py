@@ -69,7 +69,7 @@ MNIST: Settings = {"augmentation": {"flip": False}, "method": {"offset": 0.7}}
 def cells(budget: Budget) -> tuple[Cell, ...]:
     """Every size and seed, two networks, the same number of steps whatever the size."""
     scale = SCALES[budget]
-    made = []
+    planned = []
     for name, sizes in scale.sizes.items():
         for size in sizes:
             data = DataSpec.of(f"{name}+subset:{size}")
@@ -79,15 +79,17 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
                 bounded = lipschitz_training(data, laid_over(scale.lipschitz, own), seed)
                 certified = Certify(model=bounded, data=data, radii=RADII, points=scale.points)
                 plain = laid_over(scale.standard, {**UNWATCHED, "augmentation": own.get("augmentation", {})})
-                made.append(Cell({**place, "model": LIPSCHITZ}, certified))
-                made.append(Cell({**place, "model": STANDARD}, standard_training(data, plain, seed)))
-    return tuple(made)
+                planned.append(Cell({**place, "model": LIPSCHITZ}, certified))
+                planned.append(Cell({**place, "model": STANDARD}, standard_training(data, plain, seed)))
+    return tuple(planned)
 
 
 def lipschitz_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
     """The paper's 1-Lipschitz ConvNet, with ``changes``."""
-    made = plan("prach-lampert", "paper")
-    return train_step(data, made.model, made.method, laid_over(made.settings, changes), made.preprocessing, seed)
+    training = plan("prach-lampert", "paper")
+    return train_step(
+        data, training.model, training.method, laid_over(training.settings, changes), training.preprocessing, seed
+    )
 
 
 def standard_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
@@ -111,9 +113,9 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         own = [cell for cell in measured if cell.place["data"] == name]
         certified = [_value(cell, RADIUS[name]) for cell in own if cell.place["model"] == LIPSCHITZ]
         for n in sorted({value["n"] for value in certified} | {float(cell.place["n"]) for cell in own}):
-            here = [cell for cell in own if cell.place["n"] == n]
-            bounded = [cell for cell in here if cell.place["model"] == LIPSCHITZ]
-            standard = [cell for cell in here if cell.place["model"] == STANDARD]
+            at_size = [cell for cell in own if cell.place["n"] == n]
+            bounded = [cell for cell in at_size if cell.place["model"] == LIPSCHITZ]
+            standard = [cell for cell in at_size if cell.place["model"] == STANDARD]
             row = {
                 "data": name,
                 "n": int(n),

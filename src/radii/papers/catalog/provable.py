@@ -32,21 +32,23 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
     """
     base = "digits" if budget == "smoke" else "mnist"
     binarized = f"{base}+binarize"
-    made = [
+    planned = [
         _cell(binarized, "binarized", BY_BOUNDS, "wong-kolter-bmnist", None, budget, NOTHING),
         _cell(base, "original", BY_BOUNDS, "wong-kolter-bmnist", None, budget, RANDOM),
         _cell(binarized, "binarized", BEHIND_THRESHOLD, "clipping-bmnist", "threshold-convnet", budget, NOTHING),
     ]
     if budget != "smoke":  # whose recipe starts from random weights anyway
-        made.append(_cell(binarized, "binarized", FROM_RANDOM, "wong-kolter-bmnist", None, budget, RANDOM))
-    return tuple(made)
+        planned.append(_cell(binarized, "binarized", FROM_RANDOM, "wong-kolter-bmnist", None, budget, RANDOM))
+    return tuple(planned)
 
 
 def _cell(
     name: str, variant: str, network: str, recipe: str, model: str | None, budget: Budget, settings: Settings
 ) -> Cell:
-    data, made = DataSpec.of(name), plan(recipe, budget, model)
-    trained = train_step(data, made.model, made.method, laid_over(made.settings, settings), made.preprocessing)
+    data, training = DataSpec.of(name), plan(recipe, budget, model)
+    trained = train_step(
+        data, training.model, training.method, laid_over(training.settings, settings), training.preprocessing
+    )
     step = Prove(model=trained, data=data, ball=THREAT, points=POINTS[budget])
     return Cell({"variant": variant, "network": network}, step)
 

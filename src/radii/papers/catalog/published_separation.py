@@ -33,21 +33,21 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     """The least distances, and how many epsilon they are; a separation of 2 epsilon is what robustness needs."""
     rows, spread = [], []
     for cell in measured:
-        name, found = cell.place["data"], cell.result
+        name, result = cell.place["data"], cell.result
         rows.append(
             {
                 "data": name,
-                "epsilon": found["epsilon"],
-                "train": found["train"]["minimum"],
-                "test": found["test"]["minimum"],
-                "ratio": min(found["train"]["minimum"], found["test"]["minimum"]) / found["epsilon"],
-                "possible": found["train"]["share_possible"],
-                "contradictory": found["contradictory_count"],
+                "epsilon": result["epsilon"],
+                "train": result["train"]["minimum"],
+                "test": result["test"]["minimum"],
+                "ratio": min(result["train"]["minimum"], result["test"]["minimum"]) / result["epsilon"],
+                "possible": result["train"]["share_possible"],
+                "contradictory": result["contradictory_count"],
             }
         )
         spread += [
-            {"data": name, "share": float(share), "distance": distance / found["epsilon"]}
-            for share, distance in found["train"]["quantiles"].items()
+            {"data": name, "share": float(share), "distance": distance / result["epsilon"]}
+            for share, distance in result["train"]["quantiles"].items()
         ]
     columns = (
         Field("data", "dataset"),

@@ -28,7 +28,7 @@ METHODS = {"natural": "standard", "adversarial": "PGD"}
 def cells(budget: Budget) -> tuple[Cell, ...]:
     """Two trainings per variant, each attacked by PGD-40 as the paper does."""
     base = "digits" if budget == "smoke" else "mnist"
-    made = []
+    planned = []
     for variant in CHOSEN[budget]:
         data = DataSpec.of(f"{base}+{variant}" if variant else base)
         for method, name in METHODS.items():
@@ -40,14 +40,16 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
                 points=POINTS[budget],
                 minimum_norm=False,
             )
-            made.append(Cell({"variant": title(variant), "method": name}, step))
-    return tuple(made)
+            planned.append(Cell({"variant": title(variant), "method": name}, step))
+    return tuple(planned)
 
 
 def training(data: DataSpec, method: str, budget: Budget) -> Train:
     """The recipe of Ding et al. at the budget."""
-    made = plan("ding-mnist", budget, method=method)
-    return train_step(data, made.model, made.method, laid_over(made.settings, SHORTER[budget]), made.preprocessing)
+    training = plan("ding-mnist", budget, method=method)
+    return train_step(
+        data, training.model, training.method, laid_over(training.settings, SHORTER[budget]), training.preprocessing
+    )
 
 
 def title(variant: str) -> str:
@@ -58,13 +60,13 @@ def title(variant: str) -> str:
 def analyze(measured: Sequence[Measured]) -> Findings:
     """One row per variant in the paper's order; Fig. 2a is its two trainings over the variants."""
     order = [title(variant) for variant in VARIANTS]
-    found = {(cell.place["variant"], cell.place["method"]): cell.result for cell in measured}
+    by_place = {(cell.place["variant"], cell.place["method"]): cell.result for cell in measured}
     rows: list[Row] = []
     marks: list[Row] = []
-    for variant in [name for name in order if any(key[0] == name for key in found)]:
+    for variant in [name for name in order if any(key[0] == name for key in by_place)]:
         row: dict[str, object] = {"variant": variant}
         for method, short in (("standard", "standard"), ("PGD", "pgd")):
-            result = found.get((variant, method))
+            result = by_place.get((variant, method))
             row[f"{short}_clean"] = result and result["clean"]["value"]
             row[f"{short}_robust"] = result and result["robust_accuracy_at_most"]
             row[f"{short}_stable"] = result and result["robust_to_predictions"]["unbroken"]["value"]

@@ -33,23 +33,23 @@ SCALED: dict[Budget, dict[str, Settings]] = {
 def cells(budget: Budget) -> tuple[Cell, ...]:
     """Two trainings per band; the bands are fitted on the training split."""
     base = "digits" if budget == "smoke" else "cifar10"
-    made = []
+    planned = []
     for band in BANDS[budget]:
         data = DataSpec.of(f"{base}+pca:{band}")
         bounded = lipschitz_training(data, SCALED[budget][LIPSCHITZ])
         certified = Certify(model=bounded, data=data, radii=RADII, points=POINTS[budget])
-        made.append(Cell({"band": band, "model": LIPSCHITZ}, certified))
-        made.append(Cell({"band": band, "model": STANDARD}, standard_training(data, SCALED[budget][STANDARD])))
-    return tuple(made)
+        planned.append(Cell({"band": band, "model": LIPSCHITZ}, certified))
+        planned.append(Cell({"band": band, "model": STANDARD}, standard_training(data, SCALED[budget][STANDARD])))
+    return tuple(planned)
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
     """Table 1: accuracies of the standard network, certified accuracies of the 1-Lipschitz network, per band."""
-    found = {(str(cell.place["band"]), cell.place["model"]): cell.result for cell in measured}
+    by_place = {(str(cell.place["band"]), cell.place["model"]): cell.result for cell in measured}
     rows: list[Row] = []
     marks: list[Row] = []
     for band in dict.fromkeys(str(cell.place["band"]) for cell in measured):
-        standard, bounded = found.get((band, STANDARD)), found.get((band, LIPSCHITZ))
+        standard, bounded = by_place.get((band, STANDARD)), by_place.get((band, LIPSCHITZ))
         row: dict[str, Any] = {
             "band": band,
             "standard_train": standard and standard["train_accuracy"],

@@ -132,13 +132,13 @@ def _figures(
 ) -> tuple[Figure, ...]:
     """Figures from names alone, from numbers by name, or from tables by name."""
     entries = {name: {} for name in content} if isinstance(content, list) else content
-    made = []
+    figures = []
     for name, entry in entries.items():
         own = {**common, **(entry if isinstance(entry, Mapping) else {"value": entry})}
         address = {key: own.pop(key) for key in ADDRESS if key in own}
         fact = lookup(**address) if address else None
         value = own.pop("value")
-        made.append(
+        figures.append(
             Figure(
                 name,
                 float(value) if value is not None else fact.share if fact else float("nan"),
@@ -149,7 +149,7 @@ def _figures(
         )
         if own:
             raise ValueError(f"{name} has no field {next(iter(own))}")
-    return tuple(made)
+    return tuple(figures)
 
 
 @cache

@@ -92,8 +92,8 @@ def ding_tables(cells: object, names: Sequence[str]) -> dict[str, float]:  # noq
 
 def _column(table: str, dataset: str, model: str | None, metric: str) -> dict[str, float]:
     """Method -> value, blanks left out."""
-    found = select("002", table, dataset=dataset, model=model, metric=metric)
-    return {f"{fact.method}": float(fact.value) for fact in found if isinstance(fact.value, int | float)}
+    fitting = select("002", table, dataset=dataset, model=model, metric=metric)
+    return {f"{fact.method}": float(fact.value) for fact in fitting if isinstance(fact.value, int | float)}
 
 
 def _with_and_without(column: dict[str, float]) -> list[tuple[str, str]]:

@@ -30,7 +30,7 @@ def setup(verdict: Verdict) -> str:
 def _steps(study: str, budget: Budget) -> Mapping[str, Step]:
     try:
         return {cell.step.run_id: cell.step for cell in registered_study(study).cells(budget)}
-    except InputError:  # a plan that needs data which is not here
+    except InputError:  # a plan that needs data which is not on this machine
         return {}
 
 

@@ -106,8 +106,8 @@ def bernoulli_model(
     picture: list[Row] = []
     with progress.task("dimensions", len(d)) as task:
         for dimension in d:
-            found, dots = _cell(dimension, c, ratio, numpy_stream(seed, "bernoulli-model", dimension))
-            rows += found
+            lines, dots = _cell(dimension, c, ratio, numpy_stream(seed, "bernoulli-model", dimension))
+            rows += lines
             picture += dots
             task.advance()
     rows += _law_rows(c, ratio)
@@ -131,11 +131,11 @@ def _cell(d: int, c: float, ratio: float, draw: Generator) -> tuple[list[ResultR
     needed = _needed(d, tau, epsilon)
     sizes = sorted({1, *np.geomspace(1, 3 * needed, 8).astype(int).tolist(), *range(max(1, needed - 3), needed + 4)})
     errors = {n: robust_error(draw_agreement(n, d, tau, draw), tau, epsilon) for n in sizes}
-    found = next((n for n in sizes if n >= needed - 3 and errors[n] <= 0.01), math.inf)
+    least = next((n for n in sizes if n >= needed - 3 and errors[n] <= 0.01), math.inf)
     few = max(1, needed // 8)
     rows = [
         at_most(f"d={d}: error from one sample", robust_error(draw_agreement(1, d, tau, draw), tau, 0.0), 0.01),
-        equals(f"d={d}: n for 1% robust error", found, needed, max(1.0, 0.05 * needed)),
+        equals(f"d={d}: n for 1% robust error", least, needed, max(1.0, 0.05 * needed)),
         at_least(
             f"d={d}: robust error at n = {few}", robust_error(draw_agreement(few, d, tau, draw), tau, epsilon), 0.5
         ),

@@ -116,11 +116,11 @@ def ball_within_two(n: int) -> Points:
     """
     normals = cube(n)
     while True:
-        found = vertices(normals)
-        length = np.linalg.norm(found, axis=1)
+        corners = vertices(normals)
+        length = np.linalg.norm(corners, axis=1)
         if length.max() <= 2 * (1 + 1e-9):
             return normals
-        far = found[length.argmax()] / length.max()
+        far = corners[length.argmax()] / length.max()
         normals = np.concatenate([normals, [far, -far]])
 
 

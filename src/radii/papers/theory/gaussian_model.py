@@ -157,10 +157,10 @@ def _rows(samples: list[Draw], c: float, epsilon: tuple[float, ...]) -> list[Res
     for budget in epsilon:
         cell = f"d={d}, epsilon={budget:g}"
         needed = samples_needed(d, c, budget)
-        found = np.median([sample.samples_needed(budget) for sample in samples])
+        median = np.median([sample.samples_needed(budget) for sample in samples])
         exact = needed >= 1 and d >= 10_000
         name = f"{cell}: n for 1% robust error"
-        rows.append(equals(name, found, needed, 0.05 * needed) if exact else reports(name, found))
+        rows.append(equals(name, median, needed, 0.05 * needed) if exact else reports(name, median))
         few = lower_bound_samples(d, c, budget)
         errors = [sample.error(few, budget) for sample in samples]
         # Given the samples, the mean of yθ is m = w n/(n + σ²); subtracting it from x leaves no trace of y.

@@ -57,12 +57,12 @@ def gradient_flow(
     averages: list[float] = []
     with progress.task("networks", len(d) * networks) as task:
         for dimension in d:
-            points, found = round(math.sqrt(dimension)), []
+            points, outcomes = round(math.sqrt(dimension)), []
             for number in range(networks):
                 draw = numpy_stream(seed, "gradient-flow", dimension, number)
-                found.append(_trained(dimension, width, loss, draw))
+                outcomes.append(_trained(dimension, width, loss, draw))
                 task.advance(note=f"d={dimension}")
-            log_losses, lengths, random_lengths, cosines = np.array(found).T
+            log_losses, lengths, random_lengths, cosines = np.array(outcomes).T
             averages.append(float(lengths.mean()))
             rows += [
                 at_most(f"d={dimension}: largest log10 of the loss", log_losses.max(), math.log10(loss)),

@@ -160,8 +160,8 @@ def kkt_point(network: TwoLayerNetwork, x: Points, y: Labels, rounds: int = 12, 
         margins = y * TwoLayerNetwork.unflatten(theta, d)(x)
         multipliers = np.maximum(multipliers + penalty * (1 - margins), 0)
         penalty *= 1.5
-    found = TwoLayerNetwork.unflatten(theta, d)
-    return KktPoint(found, multipliers, stationarity(found, x, y, multipliers), float((y * found(x)).min()))
+    solution = TwoLayerNetwork.unflatten(theta, d)
+    return KktPoint(solution, multipliers, stationarity(solution, x, y, multipliers), float((y * solution(x)).min()))
 
 
 def universal_perturbation(network: TwoLayerNetwork, x: Points, y: Labels, direction: Vector, longest: float) -> float:

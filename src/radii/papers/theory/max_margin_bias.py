@@ -67,8 +67,8 @@ def max_margin_bias(
         for rule, points in rules.items():
             lengths = []
             for dimension, count in zip(d, points, strict=True):
-                found, length = _kkt_rows(dimension, count, width, numpy_stream(seed, "kkt", dimension, count))
-                rows += found
+                lines, length = _kkt_rows(dimension, count, width, numpy_stream(seed, "kkt", dimension, count))
+                rows += lines
                 lengths.append(length)
                 picture.append(measured(dimension, length, rule))
                 picture.append(predicted(dimension, perturbation_length(dimension, count), rule))

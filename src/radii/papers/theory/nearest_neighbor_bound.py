@@ -93,10 +93,10 @@ class NearestNeighbor:
         own, other = np.full(len(x), np.inf), np.full(len(x), np.inf)
         rival = np.zeros_like(x)
         for c, tree in self.trees.items():
-            found, where = tree.query(x, p=np.inf)
-            own = np.where(y == c, found, own)
-            closer = (y != c) & (found < other)
-            other[closer] = found[closer]
+            distance, where = tree.query(x, p=np.inf)
+            own = np.where(y == c, distance, own)
+            closer = (y != c) & (distance < other)
+            other[closer] = distance[closer]
             rival[closer] = tree.data[where[closer]]
         return own, other, rival
 

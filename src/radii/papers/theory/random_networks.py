@@ -126,14 +126,14 @@ class GradientLine:
     def smallest_eta(self) -> Tensor:
         """The smallest |η| ≤ 20 that flips, on a grid and then by bisection; infinite if there is none."""
         grid = torch.from_numpy(_ETAS).float()
-        found = torch.stack([self.flipped(eta) for eta in grid])
-        first = found.float().argmax(0)
+        flips_at = torch.stack([self.flipped(eta) for eta in grid])
+        first = flips_at.float().argmax(0)
         low, high = torch.where(first > 0, grid[(first - 1).clamp_min(0)], 0.0), grid[first]
         for _ in range(8):
             middle = (low + high) / 2
             flips = self.flipped(middle)
             low, high = torch.where(flips, low, middle), torch.where(flips, middle, high)
-        return torch.where(found.any(0), high, torch.inf)
+        return torch.where(flips_at.any(0), high, torch.inf)
 
 
 @torch.no_grad()
