@@ -24,38 +24,42 @@ MEDIANS = "Medians are over all points; a wrongly classified point counts 0."
 NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
-def page(found: Assessment) -> Report:
+def page(assessment: Assessment) -> Report:
     """The whole page: headline, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
-    best = most_proved(found)
+    best = most_proved(assessment)
     sections = [
-        Section("What the data allows", (separation(found),), " ".join(found.limits.verdict)),
-        Section("Two classifiers", (trainings(found), learning(found)), "Both saw the same training data."),
+        Section("What the data allows", (separation(assessment),), " ".join(assessment.limits.verdict)),
+        Section("Two classifiers", (trainings(assessment), learning(assessment)), "Both saw the same training data."),
         Section(
             "Between proved and broken",
-            (bracket(found), outcome(found), *doubts(found), broken_radii(found)),
+            (bracket(assessment), outcome(assessment), *doubts(assessment), broken_radii(assessment)),
             f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two curves "
             "of a color: no attack can go below the proved one, and the other is what attacks left standing.",
         ),
-        Section("Class by class", (by_class(found, best),)),
+        Section("Class by class", (by_class(assessment, best),)),
     ]
-    if found.data.train.is_image and found.data.shape[0] in (1, 3):
-        sections.append(Section("The first to break", tuple(gallery(found, model) for model in found.models)))
-    if found.forecast is not None:
-        sections.append(Section("What more data would bring", growth(found.forecast), GROWTH))
-    sections.append(Section("What the papers say of it", (on_claims(found),), "Claims that these figures bear on."))
-    sections.append(Section("How to reproduce", (reproduction(found),)))
+    if assessment.data.train.is_image and assessment.data.shape[0] in (1, 3):
+        sections.append(Section("The first to break", tuple(gallery(assessment, model) for model in assessment.models)))
+    if assessment.forecast is not None:
+        sections.append(Section("What more data would bring", growth(assessment.forecast), GROWTH))
+    sections.append(
+        Section("What the papers say of it", (on_claims(assessment),), "Claims that these figures bear on.")
+    )
+    sections.append(Section("How to reproduce", (reproduction(assessment),)))
     return Report(
-        title=f"How robust is a classifier of {found.source}?",
-        subtitle=subtitle(found),
-        verdict=verdict(found),
-        headline=(headline(found, best),),
+        title=f"How robust is a classifier of {assessment.source}?",
+        subtitle=subtitle(assessment),
+        verdict=verdict(assessment),
+        headline=(headline(assessment, best),),
         sections=tuple(sections),
     )
 
 
-def most_proved(found: Assessment) -> Assessed:
+def most_proved(assessment: Assessment) -> Assessed:
     """The classifier with the highest proved accuracy; on a tie the one that attacks leave more of."""
-    return max(found.models, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value))
+    return max(
+        assessment.models, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value)
+    )
 
 
 def threat_words(ball: Ball) -> str:
@@ -63,32 +67,34 @@ def threat_words(ball: Ball) -> str:
     return f"{NORM_NAMES[ball.norm]}, ε = {format_radius(ball.radius)}"
 
 
-def subtitle(found: Assessment) -> str:
+def subtitle(assessment: Assessment) -> str:
     """Dataset, sizes and threat in one line."""
-    count = len(found.data.train) + len(found.data.test)
-    shape = "×".join(str(side) for side in (found.data.shape[1:] if found.data.train.is_image else found.data.shape))
-    kind = f"images of {shape} pixels" if found.data.train.is_image else f"points of {shape} features"
-    return f"{count:,} {kind} in {len(found.data.classes)} classes · threat {threat_words(found.ball)}"
+    count = len(assessment.data.train) + len(assessment.data.test)
+    shape = "×".join(
+        str(side) for side in (assessment.data.shape[1:] if assessment.data.train.is_image else assessment.data.shape)
+    )
+    kind = f"images of {shape} pixels" if assessment.data.train.is_image else f"points of {shape} features"
+    return f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {threat_words(assessment.ball)}"
 
 
-def verdict(found: Assessment) -> str:
+def verdict(assessment: Assessment) -> str:
     """The answer in two or three sentences."""
-    epsilon = format_radius(found.ball.radius)
+    epsilon = format_radius(assessment.ball.radius)
     parts = []
-    for model in sorted(found.models, key=lambda model: -model.scores.robust.proved.value):
+    for model in sorted(assessment.models, key=lambda model: -model.scores.robust.proved.value):
         proved, unbroken = model.scores.robust.proved.value, model.scores.robust.unbroken.value
         parts.append(
             f"Within ε = {epsilon} the {model.name} classifier is proved right on {proved:.0%} of the test points "
             f"and attacks leave {unbroken:.0%} (clean: {model.scores.clean.value:.0%})."
         )
-    share = found.limits.share_possible
+    share = assessment.limits.share_possible
     parts.append(f"The data itself would allow {share:.0%}." if share < 1 else "The data itself would allow 100%.")
     return " ".join(parts)
 
 
-def headline(found: Assessment, best: Assessed) -> Cards:
+def headline(assessment: Assessment, best: Assessed) -> Cards:
     """The three radii of the best classifier: possible, proved, broken."""
-    distances = found.limits.distances["test"]
+    distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
     proved, broken = (_number(best.scores.median_radius(bound)) for bound in ("proved", "broken"))
     cards = (
@@ -100,14 +106,16 @@ def headline(found: Assessment, best: Assessed) -> Cards:
     return Cards(cards, f"Median radii of the {best.name} classifier: over all points, 0 for a wrongly classified one")
 
 
-def separation(found: Assessment) -> ChartSpec:
+def separation(assessment: Assessment) -> ChartSpec:
     """Histogram of the possible radius of training and test points."""
     names = {"train": "training points", "test": "test points"}
     rows = [
-        {"radius": d / 2, "split": names[split]} for split, values in found.limits.distances.items() for d in values
+        {"radius": d / 2, "split": names[split]}
+        for split, values in assessment.limits.distances.items()
+        for d in values
     ]
-    share = found.limits.share_possible
-    epsilon = format_radius(found.ball.radius)
+    share = assessment.limits.share_possible
+    epsilon = format_radius(assessment.ball.radius)
     title = (
         f"All points are far enough apart: ε = {epsilon} is possible for every test point"
         if share == 1
@@ -116,21 +124,21 @@ def separation(found: Assessment) -> ChartSpec:
     return ChartSpec(
         "histogram",
         rows,
-        Field("radius", f"possible radius: half the {NORM_NAMES[found.ball.norm]} distance to another class"),
+        Field("radius", f"possible radius: half the {NORM_NAMES[assessment.ball.norm]} distance to another class"),
         series="split",
         title=title,
         note="Beyond half the distance to the nearest training point of another class no classifier can be right "
-        f"around both. The smallest is {_number(found.limits.least_distance / 2)}.",
-        rules=[Rule(found.ball.radius, f"ε = {epsilon}")],
+        f"around both. The smallest is {_number(assessment.limits.least_distance / 2)}.",
+        rules=[Rule(assessment.ball.radius, f"ε = {epsilon}")],
     )
 
 
-def trainings(found: Assessment) -> Table:
+def trainings(assessment: Assessment) -> Table:
     """What was trained and how well it fits."""
     rows = []
-    for model in found.models:
+    for model in assessment.models:
         fit = model.fit
-        test = Accuracy(round(fit.test_accuracy * len(found.data.test)), len(found.data.test))
+        test = Accuracy(round(fit.test_accuracy * len(assessment.data.test)), len(assessment.data.test))
         rows.append({"classifier": model.name, **vars(fit), **test.ends()})
     columns: list[Field | str] = [
         "classifier",
@@ -144,15 +152,15 @@ def trainings(found: Assessment) -> Table:
     return table(rows, columns, "A standard and a 1-Lipschitz classifier")
 
 
-def learning(found: Assessment) -> ChartSpec:
+def learning(assessment: Assessment) -> ChartSpec:
     """Accuracy over the epochs."""
     rows = [
         {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": model.name, "split": split}
-        for model in found.models
+        for model in assessment.models
         for epoch in model.fit.history
         for split in ("train", "test")
     ]
-    ends = [f"{model.fit.test_accuracy:.1%} ({model.name})" for model in found.models]
+    ends = [f"{model.fit.test_accuracy:.1%} ({model.name})" for model in assessment.models]
     return ChartSpec(
         "curves",
         rows,
@@ -165,77 +173,77 @@ def learning(found: Assessment) -> ChartSpec:
     )
 
 
-def bracket(found: Assessment) -> ChartSpec:
+def bracket(assessment: Assessment) -> ChartSpec:
     """Robust accuracy over the radius: what is proved and what attacks left, for each classifier."""
-    reach = [model.scores.points.broken_radius for model in found.models]
+    reach = [model.scores.points.broken_radius for model in assessment.models]
     finite = np.concatenate([values[np.isfinite(values)] for values in reach])
-    top = max(2 * found.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
+    top = max(2 * assessment.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
     radii = np.linspace(0, top, 81).tolist()
-    best = most_proved(found)
-    rest = [model for model in found.models if model is not best]
-    epsilon = format_radius(found.ball.radius)
+    best = most_proved(assessment)
+    rest = [model for model in assessment.models if model is not best]
+    epsilon = format_radius(assessment.ball.radius)
     others = "".join(f", the {model.name} one on {model.scores.robust.proved.value:.0%}" for model in rest)
     return ChartSpec(
         "curves",
-        [row for model in found.models for row in model.scores.curve_rows(radii, classifier=model.name)],
-        Field("radius", f"{NORM_NAMES[found.ball.norm]} radius"),
+        [row for model in assessment.models for row in model.scores.curve_rows(radii, classifier=model.name)],
+        Field("radius", f"{NORM_NAMES[assessment.ball.norm]} radius"),
         ROBUST_ACCURACY,
         "classifier",
         dash="bound",
         title=f"At ε = {epsilon} the {best.name} classifier is proved right on "
         f"{best.scores.robust.proved.value:.0%} of the points{others}",
         note="Solid: proved, whatever the attack. Dashed: unbroken by the attacks tried. Bands: 95% intervals.",
-        rules=[Rule(found.ball.radius, f"ε = {epsilon}")],
+        rules=[Rule(assessment.ball.radius, f"ε = {epsilon}")],
     )
 
 
-def outcome(found: Assessment) -> Table:
+def outcome(assessment: Assessment) -> Table:
     """The bracket at the threat's radius, in numbers."""
-    title = f"Robust accuracy under {threat_words(found.ball)}, with 95% intervals"
-    suite = found.models[0].scores.suite
-    return replace(found.table(), title=title, note=f"Attacks: the {suite} suite, then minimum-norm. {MEDIANS}")
+    title = f"Robust accuracy under {threat_words(assessment.ball)}, with 95% intervals"
+    suite = assessment.models[0].scores.suite
+    return replace(assessment.table(), title=title, note=f"Attacks: the {suite} suite, then minimum-norm. {MEDIANS}")
 
 
-def doubts(found: Assessment) -> list[Prose]:
+def doubts(assessment: Assessment) -> list[Prose]:
     """Alarms: reasons to doubt what attacks left standing, and notes on the certificates."""
     said = []
-    for model in found.models:
+    for model in assessment.models:
         said += [f"{model.name}: {alarm.message}" for alarm in model.scores.alarms]
         said += [f"{model.name}: {note}" for note in model.scores.notes]
     return [Prose(text) for text in said]
 
 
-def broken_radii(found: Assessment) -> ChartSpec:
+def broken_radii(assessment: Assessment) -> ChartSpec:
     """How far the nearest error is, per classifier."""
     rows, medians = [], []
-    for model in found.models:
+    for model in assessment.models:
         points = model.scores.points
         radii = points.broken_radius[points.correct & np.isfinite(points.broken_radius)]
         rows += [{"radius": radius, "classifier": model.name} for radius in radii]
         median = model.scores.median_radius("broken")
-        medians.append(f"{_number(median) if np.isfinite(median) else 'never found'} ({model.name})")
+        medians.append(f"{_number(median) if np.isfinite(median) else 'never assessment'} ({model.name})")
     return ChartSpec(
         "histogram",
         rows,
-        Field("radius", f"{NORM_NAMES[found.ball.norm]} distance to the nearest error found"),
+        Field("radius", f"{NORM_NAMES[assessment.ball.norm]} distance to the nearest error found"),
         series="classifier",
         title=f"Half of the points break within {' and '.join(medians)}",
         note=f"Correctly classified points; the true distance is at most this. {MEDIANS}",
-        rules=[Rule(found.ball.radius, f"ε = {format_radius(found.ball.radius)}")],
+        rules=[Rule(assessment.ball.radius, f"ε = {format_radius(assessment.ball.radius)}")],
     )
 
 
-def by_class(found: Assessment, best: Assessed) -> Table:
+def by_class(assessment: Assessment, best: Assessed) -> Table:
     """The best classifier class by class."""
-    title = f"The {best.name} classifier under {threat_words(found.ball)}"
-    return replace(best.scores.class_table(found.data.classes, title), note=MEDIANS)
+    title = f"The {best.name} classifier under {threat_words(assessment.ball)}"
+    return replace(best.scores.class_table(assessment.data.classes, title), note=MEDIANS)
 
 
-def gallery(found: Assessment, model: Assessed, count: int = 4) -> Gallery:
+def gallery(assessment: Assessment, model: Assessed, count: int = 4) -> Gallery:
     """The correctly classified points with the nearest errors: clean, perturbation, adversarial."""
-    rows, names = model.rows, found.data.classes
+    rows, names = model.rows, assessment.data.classes
     examples = []
-    for worst in worst_examples(model.scores, found.data.test.tensors(rows)[0], count):
+    for worst in worst_examples(model.scores, assessment.data.test.tensors(rows)[0], count):
         strip = (
             Picture(data_uri(worst.clean), f"read as {names[worst.prediction]}"),
             Picture(perturbation(worst.clean, worst.adversarial), "perturbation, stretched"),
@@ -245,7 +253,7 @@ def gallery(found: Assessment, model: Assessed, count: int = 4) -> Gallery:
         note = f"proved {_number(proved)} ≤ true ≤ broken {_number(worst.radius)}"
         examples.append(Example(f"Test point {int(rows[worst.point])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
-    return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(found.ball)}.")
+    return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(assessment.ball)}.")
 
 
 def growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
@@ -255,30 +263,30 @@ def growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
     return forecast.chart(), Prose(f"Five more points of proved accuracy: {forecast.verdict}")
 
 
-def on_claims(found: Assessment) -> Table:
+def on_claims(assessment: Assessment) -> Table:
     """Statements of the papers, judged by this assessment."""
     rows = [
         {"statement": o.statement, "paper": o.source, "here": "holds" if o.holds else "does not hold", "shown": o.shown}
-        for o in observations(found)
+        for o in observations(assessment)
     ]
     return table(rows, ["statement", "paper", "here", Field("shown", "what this data shows")])
 
 
-def reproduction(found: Assessment) -> Commands:
+def reproduction(assessment: Assessment) -> Commands:
     """The command that made this page and where its runs are."""
-    environment = found.models[0].training.environment
+    environment = assessment.models[0].training.environment
     shown = {
         **environment["versions"],
         "python": environment["python"],
-        "seed": str(found.seed),
+        "seed": str(assessment.seed),
         "threads per worker": str(environment["threads"]),
-        "audit": found.audit.id,
+        "audit": assessment.audit.id,
     }
-    for model in found.models:
+    for model in assessment.models:
         shown |= {f"{model.name} training": model.training.id, f"{model.name} evaluation": model.evaluation.id}
-    points = len(found.models[0].rows)
-    forecast_too = " --no-forecast" if found.forecast is None else " --forecast"
-    command = f"radii assess {found.source} --threat {found.ball} --points {points} --seed {found.seed}"
+    points = len(assessment.models[0].rows)
+    forecast_too = " --no-forecast" if assessment.forecast is None else " --forecast"
+    command = f"radii assess {assessment.source} --threat {assessment.ball} --points {points} --seed {assessment.seed}"
     return Commands(
         (command + forecast_too, "radii runs"),
         shown,

@@ -23,22 +23,22 @@ class ObservedClaim:
         return dict(vars(self))
 
 
-def observations(found: Assessment) -> tuple[ObservedClaim, ...]:
+def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
     """Every statement that can be judged by an assessment, in the order of the report."""
     return (
-        separated(found),
-        without_contradictions(found),
-        nearest_neighbor_falls_short(found),
-        proved_below_broken(found),
-        broken_where_proved(found),
-        accuracy_above_proved(found),
-        predictions_kept(found),
+        separated(assessment),
+        without_contradictions(assessment),
+        nearest_neighbor_falls_short(assessment),
+        proved_below_broken(assessment),
+        broken_where_proved(assessment),
+        accuracy_above_proved(assessment),
+        predictions_kept(assessment),
     )
 
 
-def separated(found: Assessment) -> ObservedClaim:
+def separated(assessment: Assessment) -> ObservedClaim:
     """Classes farther apart than 2 epsilon."""
-    least, epsilon = found.limits.least_distance, found.ball.radius
+    least, epsilon = assessment.limits.least_distance, assessment.ball.radius
     return ObservedClaim(
         "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
         "Yang et al. 2020, separation",
@@ -47,9 +47,9 @@ def separated(found: Assessment) -> ObservedClaim:
     )
 
 
-def without_contradictions(found: Assessment) -> ObservedClaim:
+def without_contradictions(assessment: Assessment) -> ObservedClaim:
     """No input with two labels."""
-    count = found.limits.contradictory
+    count = assessment.limits.contradictory
     return ObservedClaim(
         "No training input occurs with two labels.",
         "Yang et al. 2020, separation",
@@ -58,9 +58,9 @@ def without_contradictions(found: Assessment) -> ObservedClaim:
     )
 
 
-def nearest_neighbor_falls_short(found: Assessment) -> ObservedClaim:
+def nearest_neighbor_falls_short(assessment: Assessment) -> ObservedClaim:
     """Separation of a sample is not robustness of the rule built from it."""
-    rule, possible = found.limits.rule_astuteness, found.limits.share_possible
+    rule, possible = assessment.limits.rule_astuteness, assessment.limits.share_possible
     return ObservedClaim(
         "What the separation would allow, the nearest-neighbor rule on the training points does not reach.",
         "Yang et al. 2020, separation theorem",
@@ -69,10 +69,10 @@ def nearest_neighbor_falls_short(found: Assessment) -> ObservedClaim:
     )
 
 
-def proved_below_broken(found: Assessment) -> ObservedClaim:
+def proved_below_broken(assessment: Assessment) -> ObservedClaim:
     """No attack beats a certificate."""
     beaten, points = 0, 0
-    for model in found.models:
+    for model in assessment.models:
         table = model.scores.points
         beaten += int((table.proved_radius[table.correct] > table.broken_radius[table.correct]).sum())
         points += int(table.correct.sum())
@@ -84,14 +84,14 @@ def proved_below_broken(found: Assessment) -> ObservedClaim:
     )
 
 
-def broken_where_proved(found: Assessment) -> ObservedClaim:
+def broken_where_proved(assessment: Assessment) -> ObservedClaim:
     """The standard network errs where the 1-Lipschitz network is proved."""
-    models = {model.name: model.scores.points for model in found.models}
+    models = {model.name: model.scores.points for model in assessment.models}
     proved = models[LIPSCHITZ].proved & models[LIPSCHITZ].correct
     broken = models[STANDARD].broken
     share = float(broken[proved].mean()) if proved.any() else 0.0
     return ObservedClaim(
-        f"A standard network errs within ε = {format_radius(found.ball.radius)} at points "
+        f"A standard network errs within ε = {format_radius(assessment.ball.radius)} at points "
         "where a 1-Lipschitz network is proved right.",
         "Prach & Lampert 2025, section 1",
         bool((broken & proved).any()),
@@ -99,9 +99,9 @@ def broken_where_proved(found: Assessment) -> ObservedClaim:
     )
 
 
-def accuracy_above_proved(found: Assessment) -> ObservedClaim:
+def accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
     """Accuracy is easier than proved robustness."""
-    scores = {model.name: model.scores for model in found.models}
+    scores = {model.name: model.scores for model in assessment.models}
     clean, proved = scores[STANDARD].clean.value, scores[LIPSCHITZ].robust.proved.value
     return ObservedClaim(
         "The standard network's clean accuracy exceeds what the 1-Lipschitz network is proved to keep.",
@@ -111,9 +111,9 @@ def accuracy_above_proved(found: Assessment) -> ObservedClaim:
     )
 
 
-def predictions_kept(found: Assessment) -> ObservedClaim:
+def predictions_kept(assessment: Assessment) -> ObservedClaim:
     """Robustness with respect to predictions is the larger."""
-    scores = {model.name: model.scores for model in found.models}
+    scores = {model.name: model.scores for model in assessment.models}
     pairs = [(name, own.stable.unbroken.value, own.robust.unbroken.value) for name, own in scores.items()]
     return ObservedClaim(
         "Predictions survive the attacks at least as often as right predictions do.",

@@ -23,7 +23,6 @@ class Theme:
     muted: str
     line: str
     series: tuple[str, ...]
-    ramp: tuple[str, ...]  # heat maps: least to most
 
     def config(self) -> dict[str, Any]:
         """The vega-lite configuration of this theme."""
@@ -46,11 +45,7 @@ class Theme:
             "background": "transparent",
             "font": FONT,
             "view": {"stroke": None},
-            "range": {
-                "category": list(self.series),
-                "ramp": list(self.ramp),
-                "heatmap": list(self.ramp),
-            },
+            "range": {"category": list(self.series)},
             "title": {
                 "color": self.ink,
                 "subtitleColor": self.muted,
@@ -82,8 +77,6 @@ class Theme:
             "style": {
                 "rule-halo": {"color": self.page, "stroke": self.page, "strokeWidth": 4, "strokeJoin": "round"},
                 "rule-label": {"color": self.muted},
-                "cell-strong": {"color": self.page},
-                "cell-pale": {"color": self.ink},
             },
         }
 
@@ -94,7 +87,6 @@ LIGHT = Theme(
     muted="#566271",
     line="#dfe4ea",
     series=("#2148b8", "#de6c06", "#2f9e88", "#a578e8", "#961503", "#40333c"),
-    ramp=("#f1f5fc", "#c6d6f2", "#8fb0e6", "#557fd2", "#2148b8", "#132a70"),
 )
 DARK = Theme(
     page="#12161c",
@@ -102,7 +94,6 @@ DARK = Theme(
     muted="#a3afbd",
     line="#2e3742",
     series=("#6aa5ff", "#f26a30", "#5aeec4", "#a5689a", "#e6de58", "#d8e0fa"),
-    ramp=("#1a222d", "#20385f", "#2a5596", "#437bce", "#6aa5ff", "#cfe1ff"),
 )
 
 
