@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from radii.certificates.certificate import Certificate
     from radii.data.dataset import Data, Dataset
+    from radii.evaluation.accuracy import CurvePoint
     from radii.runs.reference import Found
 
 PAPER_RADII = ("36/255", "72/255", "108/255", "1")
@@ -222,6 +223,7 @@ def _by_margin(
 ) -> None:
     """Two certificates of one network: the textbook one (margin over √2 L) and the tighter, pairwise one."""
     from radii.certificates.lipschitz import certify as certify_
+    from radii.evaluation.accuracy import certified_curve
     from radii.models.lipschitz.network_bound import lipschitz_bound
 
     x, y = test.tensors()
@@ -233,57 +235,35 @@ def _by_margin(
     if layers:
         rows = [(layer.name, layer.kind, layer.method, f"{layer.value:.6g}") for layer in bound.layers]
         console.print(terminal.table(listing("Lipschitz bounds", ("layer", "kind", "how", "constant"), rows)))
-    shown = _table(names, radii, correct, tight.radius.numpy(), textbook.radius.numpy())
-    console.print(
-        terminal.table(
-            listing(f"{found.name} on {test.name}, L2, certified", list(shown[0]), [tuple(r.values()) for r in shown])
-        )
-    )
+    curves = {
+        name: certified_curve(correct, proved.radius.numpy(), [0.0, *radii])
+        for name, proved in (("certified", tight), ("by the √2 rule", textbook))
+    }
+    shares = [[point.bracket.proved for point in curve] for curve in curves.values()]
+    lines = zip(["0 (clean)", *names], *shares, strict=True)
+    title = f"{found.name} on {test.name}, L2, certified"
+    console.print(terminal.table(listing(title, ("radius", *curves), [tuple(line) for line in lines])))
     how = "proved" if bound.is_proved else "bounded (fallback)"
     console.print(f"Lipschitz constant {how}: {bound.value:.6g}; before the head {bound.features:.6g}.")
     if plot is not None:
         series = {"pairwise": tight.radius.numpy(), "√2 rule": textbook.radius.numpy()}
         _draw(plot, dict.fromkeys(series, correct), series, found.name, "l2")
-    terminal.write_json(_result(found.name, test.name, len(test), radii, correct, tight, textbook, bound), json)
+    terminal.write_json(_result(found.name, test.name, tight, curves, bound), json)
 
 
-def _table(
-    names: list[str],
-    radii: list[float],
-    correct: NDArray[np.bool_],
-    tight: NDArray[np.float64],
-    textbook: NDArray[np.float64],
-) -> list[dict[str, Any]]:
-    from radii.evaluation.accuracy import accuracy
-
-    rows = [{"radius": "0 (clean)", "certified": accuracy(correct), "by the √2 rule": accuracy(correct)}]
-    for name, radius in zip(names, radii, strict=True):
-        held = [accuracy(correct & (proved >= radius) & (proved > 0)) for proved in (tight, textbook)]
-        rows.append({"radius": name, "certified": held[0], "by the √2 rule": held[1]})
-    return rows
-
-
-def _result(
-    name: str,
-    data: str,
-    count: int,
-    radii: list[float],
-    correct: NDArray[np.bool_],
-    tight: Any,
-    textbook: Any,
-    bound: Any,
-) -> dict[str, Any]:
-    def share(proved: NDArray[np.float64], radius: float) -> float:
-        return float((correct & (proved >= radius) & (proved > 0)).mean())
-
+def _result(name: str, data: str, tight: Any, curves: dict[str, tuple[CurvePoint, ...]], bound: Any) -> dict[str, Any]:
+    """The figures as JSON data; the first point of each curve is clean accuracy."""
+    clean, *_ = pairwise = [point.bracket.proved for point in curves["certified"]]
+    textbook = [point.bracket.proved.value for point in curves["by the √2 rule"]]
+    radii = [point.radius for point in curves["certified"]]
     return {
         "model": name,
         "data": data,
-        "points": count,
-        "accuracy": float(correct.mean()),
+        "points": clean.total,
+        "accuracy": clean.value,
         "certified": [
-            {"radius": r, "accuracy": share(tight.radius.numpy(), r), "by_sqrt2": share(textbook.radius.numpy(), r)}
-            for r in radii
+            {"radius": radius, "accuracy": share.value, "by_sqrt2": other}
+            for radius, share, other in list(zip(radii, pairwise, textbook, strict=True))[1:]
         ],
         "kind": tight.kind,
         "norm": tight.norm,
