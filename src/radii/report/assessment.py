@@ -199,9 +199,10 @@ def bracket(assessment: Assessment) -> ChartSpec:
 
 def outcome(assessment: Assessment) -> Table:
     """The bracket at the threat's radius, in numbers."""
+    columns = ("classifier", "clean", "proved", "unbroken", "kept", "certificate", "passes")
     title = f"Robust accuracy under {threat_words(assessment.ball)}, with 95% intervals"
-    suite = assessment.models[0].scores.suite
-    return replace(assessment.table(), title=title, note=f"Attacks: the {suite} suite, then minimum-norm. {MEDIANS}")
+    note = f"Attacks: the {assessment.models[0].scores.suite} suite, then minimum-norm."
+    return replace(assessment.table().select(*columns, title=title), note=note)
 
 
 def doubts(assessment: Assessment) -> list[Prose]:
