@@ -12,7 +12,7 @@ from radii.papers.claims.judgment import ledger
 from radii.report.study_page import save
 from radii.runs.store import Store
 from radii.studies import results
-from radii.studies.results import Simulation
+from radii.studies.results import Evidence
 from radii.studies.study import registered_study
 
 HERE = Path(__file__).parent
@@ -56,7 +56,7 @@ def command(name: str) -> str:
     return f"radii study run {name} --budget cpu"
 
 
-def _found(name: str) -> Simulation:
+def _found(name: str) -> Evidence:
     found = results.find(name, SHIPPED, "cpu")
     if found is None:
         sys.exit(f"The package has no result of {name} at the cpu budget.")

@@ -201,7 +201,8 @@ def outcome(assessment: Assessment) -> Table:
     """The bracket at the threat's radius, in numbers."""
     columns = ("classifier", "clean", "proved", "unbroken", "kept", "certificate", "passes")
     title = f"Robust accuracy under {threat_words(assessment.ball)}, with 95% intervals"
-    note = f"Attacks: the {assessment.models[0].scores.suite} suite, then minimum-norm."
+    suite = assessment.models[0].scores.suite
+    note = f"Attacks: the {suite} suite, then minimum-norm. Passes: images through the network."
     return replace(assessment.table().select(*columns, title=title), note=note)
 
 

@@ -144,7 +144,7 @@ class Assessment:
         radii = [Field(f"{bound}_radius", f"median {bound} radius") for bound in ("proved", "broken")]
         return table(
             rows,
-            ["classifier", *fields, *radii, "certificate", Field("passes", "images through the network")],
+            ["classifier", *fields, *radii, "certificate", "passes"],
             f"{self.source}, threat {self.ball}",
         )
 
