@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from campaign import run
 from campaign.tally import Tally, contradicted
 
-TRIALS = {"forms": 120, "graphs": 10, "lipschitz": 20, "planted": 40, "detectors": 30, "exact": 20, "smoothing": 6}
+TRIALS = {"forms": 60, "graphs": 6, "lipschitz": 12, "planted": 20, "detectors": 20, "exact": 12, "smoothing": 2}
 
 
 @pytest.mark.parametrize("kind", run.KINDS)
