@@ -155,3 +155,52 @@ def test_values_beyond_float32_are_not_bounded() -> None:
     engine = Engine(compiled(build(trace(model, (2,)), torch.float64), torch.float64))
     low, _ = both_ends(engine, engine.bounds(Domain(torch.zeros(1, 2).double(), torch.ones(1, 2).double())))
     assert (low == -torch.inf).all()
+
+
+def striped() -> nn.Module:
+    """Convolutions with padding, strides and factors of channels, and normalization before the first one."""
+    return nn.Sequential(
+        nn.BatchNorm2d(2),
+        nn.Conv2d(2, 4, 4, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(4, 5, (3, 2), padding=(1, 0)),
+        nn.BatchNorm2d(5),
+        nn.ReLU(),
+        nn.Conv2d(5, 3, 3, stride=2, padding=2),
+        nn.LeakyReLU(0.2),
+        nn.Flatten(),
+        nn.Linear(27, 4),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("radius", [None, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+@torch.no_grad()
+def test_windows_bound_as_whole_rows_do(seed: int, radius: float | None, dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    model = striped().eval()
+    for layer in model:
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.normal_()
+            layer.running_var.uniform_(0.5, 2)
+            layer.weight.normal_()
+            layer.bias.normal_()
+    engine = Engine(compiled(build(trace(model, (2, 9, 8)), dtype), dtype))
+    assert len(engine.windowed) >= 2
+    center = torch.rand(1, 144).double()
+    domain = Domain(center - 0.04, center + 0.04, None if radius is None else center, radius)
+    windows = engine.bounds(domain)
+    engine.windowed = set()
+    whole = engine.bounds(domain)
+    for number in engine.bent:
+        torch.testing.assert_close(windows.lower[number], whole.lower[number], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(windows.upper[number], whole.upper[number], rtol=1e-4, atol=1e-4)
+    x = (domain.lower + (domain.upper - domain.lower) * torch.rand(500, 144)).float()
+    if radius is not None:
+        step = x - center
+        x = (center + step / step.norm(dim=1, keepdim=True).clamp_min(radius) * radius * 0.99999).float()
+    y = model(x.view(-1, 2, 9, 8))
+    low, high = both_ends(engine, windows)
+    assert (y >= low).all()
+    assert (y <= high).all()

@@ -27,6 +27,7 @@ from radii.certificates.bounds.linear_maps import Convolution, Dense
 from radii.certificates.bounds.program import Bend, Linear, Plus, Program
 from radii.certificates.bounds.row_kernels import through_relu
 from radii.certificates.bounds.rows import Domain, ReluLines, ValueBounds, dot, gamma, least, pick, relu_lines
+from radii.certificates.bounds.windows import both_sides, windowed
 
 UNIT = 2.0**-24
 TINY = 2.0**-125
@@ -45,8 +46,9 @@ class Engine:
         self.program, self.rounding, self.keep_forms = program, rounding, keep_forms
         self.unit = torch.finfo(program.dtype).eps / 2
         self.bent, self.behind = program.bent(), program.beyond_bends()
-        self._first: dict[int, Tensor] = {}
         self.plain = self._plain()
+        self.windowed = {number for number in self.bent if windowed(self, number)}
+        self._first: dict[int, Tensor] = {}
         self.relus = {n: s.relu for n, s in program.steps.items() if isinstance(s, Bend) and s.relu is not None}
 
     # ------------------------------------------------------------------ forward
@@ -177,6 +179,8 @@ class Engine:
             bias = torch.zeros_like(error) if step.bias is None else step.bias[place].double()
             total = torch.cat([bias - error, -bias - error])
             return self.lower(known, step.inputs[0], torch.cat([rows, -rows]), twice, visit=visit, total=total)
+        if twice is None and visit is None and number in self.windowed and not torch.is_grad_enabled():
+            return both_sides(self, known, number, place)
         rows = torch.zeros(len(place), self.program.sizes[number], dtype=self.program.dtype)
         rows[torch.arange(len(place)), place] = 1
         return self.lower(known, number, torch.cat([rows, -rows]), twice, visit=visit)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 
 from radii import progress
+from radii.certificates.bounds.bound_engine import Engine
+from radii.certificates.bounds.crown_margins import crown_margins
 from radii.certificates.bounds.lower_margins import METHODS, Method, lower_margins, margin_specs
 from radii.certificates.bounds.network import Network, build
+from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.propagation import Region, forward
 from radii.certificates.bounds.tracing import example, trace
 from radii.certificates.certificate import Certificate
@@ -86,7 +89,16 @@ class Bounded:
         """Lower bounds of logit_y - logit_c, y the prediction, over the ball around each input: [n, classes - 1]."""
         if self.network.input_shape != tuple(x.shape[1:]):
             raise InputError(f"Inputs must have shape {self.network.input_shape}, got {tuple(x.shape[1:])} instead.")
+        if method in ("crown", "alpha-crown") and self.rounding and x.device.type == "cpu":
+            specs = margin_specs(prediction, self._classes(x))
+            region = region_of(x, ball, torch.float64)
+            return crown_margins(self._engine, region, specs, steps if method == "alpha-crown" else 0)
         return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
+
+    @cached_property
+    def _engine(self) -> Engine:
+        with torch.no_grad():
+            return Engine(compiled(self._single, torch.float32))
 
     def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
         """The same by intervals in float32, for Linf balls: as sound, a little lower, a fraction of the time."""

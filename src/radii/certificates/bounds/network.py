@@ -291,10 +291,10 @@ def _rising(record: Record, given: _Given) -> Layer | None:
     variants = [(rest, keywords), tree_map(_single, (rest, keywords))]
 
     def low(x: Tensor) -> Tensor:
-        return torch.minimum(*(operation(x, *more, **words).to(x.dtype) for more, words in variants))
+        return torch.minimum(*(operation(x.clone(), *more, **words).to(x.dtype) for more, words in variants))
 
     def high(x: Tensor) -> Tensor:
-        return torch.maximum(*(operation(x, *more, **words).to(x.dtype) for more, words in variants))
+        return torch.maximum(*(operation(x.clone(), *more, **words).to(x.dtype) for more, words in variants))
 
     return Monotone(record.layer, (given[0].number,), low, high)
 

@@ -21,6 +21,8 @@ class Ascent:
 
     def step(self, objective: Tensor) -> None:
         """Raise ``objective``; parameters that it does not depend on stay."""
+        if not self._rates:
+            return
         grads = torch.autograd.grad(objective, [value for value, _ in self._rates], allow_unused=True)
         self._count += 1
         fade = FADING ** (self._count - 1)
