@@ -1,0 +1,128 @@
+"""CROWN and alpha-CROWN beside auto_LiRPA on the two networks of Dathathri et al. 2020, CPU time on one thread.
+
+Set RADII_VERIFY to the folder of published instances and RADII_PEERS to the folder that holds auto_LiRPA. Goals:
+at most 1.5 times the peer's CPU time, and at least as many proofs.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from harness import Figure, cpu_seconds, figure, main
+from radii.certificates.bounds.bounded import Bounded
+from radii.certificates.bounds.lower_margins import Method, margin_specs
+from radii.threat import Ball
+
+SHARED = Path(__file__).parents[2] / "shared"
+STEPS = 20
+RADII = {"mnist": 0.3, "cifar": 2 / 255}
+MEAN, STD = ((125.3, 123.0, 113.9), (63.0, 62.1, 66.7))
+
+
+class Normalized(nn.Module):
+    """A network on normalized pixels, written so that the peer reads it."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self.register_buffer("mean", torch.tensor(MEAN).view(1, 3, 1, 1) / 255)
+        self.register_buffer("std", torch.tensor(STD).view(1, 3, 1, 1) / 255)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        return self.net((x - self.mean) / self.std)
+
+
+def network(root: Path, name: str) -> nn.Module:
+    """One of the two networks."""
+    channels, width = (1, 1568) if name == "mnist" else (3, 2048)
+    net = nn.Sequential(
+        nn.Conv2d(channels, 16, 4, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 4, 2, 1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(width, 100),
+        nn.ReLU(),
+        nn.Linear(100, 10),
+    )
+    net.load_state_dict(load_file(root / f"{name}_cnn_a_adv.safetensors"))
+    return net.eval() if name == "mnist" else Normalized(net).eval()
+
+
+class Peer:
+    """auto_LiRPA's bounds of the same margins."""
+
+    def __init__(self, model: nn.Module, example: Tensor) -> None:
+        import auto_LiRPA  # type: ignore[import-not-found]
+
+        self.library: Any = auto_LiRPA
+        self.bounded = auto_LiRPA.BoundedModule(model, example, device="cpu", verbose=False)
+        self.bounded.set_bound_opts({"optimize_bound_args": {"iteration": STEPS}})
+
+    def margins(self, x: Tensor, label: Tensor, radius: float, method: Method) -> Tensor:
+        """Lower bounds [1, 9]."""
+        ends = {"x_L": (x - radius).clamp(0, 1), "x_U": (x + radius).clamp(0, 1)}
+        ball = self.library.PerturbationLpNorm(norm=float("inf"), **ends)
+        name = "CROWN" if method == "crown" else "CROWN-Optimized"
+        region = self.library.BoundedTensor(x, ball)
+        specs = margin_specs(label, 10).float()
+        lower, _ = self.bounded.compute_bounds(x=(region,), C=specs, method=name, bound_upper=False)
+        return torch.as_tensor(lower.detach())
+
+
+def run(quick: bool) -> list[Figure]:
+    """CPU time over the peer's, and proofs beside the peer's."""
+    root = Path(os.environ.get("RADII_VERIFY", SHARED / "verify")) / "sdp_fo"
+    sys.path.insert(0, os.environ.get("RADII_PEERS", str(SHARED / "peers")))
+    torch.set_num_threads(1)
+    figures: list[Figure] = []
+    for name, radius in RADII.items():
+        model = network(root, name)
+        x = torch.from_numpy(np.load(root / f"{name}_100.npz")["x"]).float()
+        with (root / f"{name}_cnn_a_adv_expected.csv").open() as lines:
+            labels = torch.tensor([int(row["label"]) for row in csv.DictReader(lines)])
+        ours, peer = Bounded(model, tuple(x.shape[1:])), Peer(model, x[:1])
+        for method in ("crown", "alpha-crown"):
+            count = (6 if quick else 24) if method == "alpha-crown" else (12 if quick else 100)
+            figures += compared(f"{name} {method}", ours, peer, x[:count], labels[:count], radius, method)
+    return figures
+
+
+def compared(
+    title: str, ours: Bounded, peer: Peer, x: Tensor, labels: Tensor, radius: float, method: Method
+) -> list[Figure]:
+    """Image by image, in turns; the first one warms both up."""
+    seconds, proofs = [0.0, 0.0], [0, 0]
+    for i in range(len(x)):
+        image, label = x[i : i + 1], labels[i : i + 1]
+        bounds: list[Tensor] = [torch.empty(0), torch.empty(0)]
+
+        def mine(image: Tensor = image, label: Tensor = label, bounds: list[Tensor] = bounds) -> None:
+            bounds[0] = ours.margins(image, label, Ball("linf", radius), method, STEPS)
+
+        def other(image: Tensor = image, label: Tensor = label, bounds: list[Tensor] = bounds) -> None:
+            bounds[1] = peer.margins(image, label, radius, method)
+
+        spent = cpu_seconds(mine), cpu_seconds(other)
+        for k in (0, 1):
+            seconds[k] += spent[k] if i else 0.0
+            proofs[k] += bool((bounds[k] > 0).all())
+    return [
+        figure(f"{title}: CPU time over auto_LiRPA", seconds[0] / seconds[1], 1.5),
+        figure(f"{title}: CPU seconds an image", seconds[0] / (len(x) - 1)),
+        figure(f"{title}: proofs of {len(x)}", proofs[0], proofs[1], at_most=False),
+    ]
+
+
+if __name__ == "__main__":
+    main(run)

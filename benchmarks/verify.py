@@ -1,0 +1,42 @@
+"""Verdicts and times of `radii verify` on published instances; set RADII_VERIFY to their folder.
+
+Goals: every acasxu, collins and linearizenn instance, 74 of 80 of safenlp and 10 of 16 of sat_relu within the
+competition's limits, and no wrong verdict. Quick runs take every eighth instance.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from pathlib import Path
+
+from harness import Figure, figure, main
+from radii.certificates.complete.instances import read_instances, run_instances
+
+GOALS = {"acasxu": 93, "collins_rul_cnn": 21, "linearizenn": 10, "safenlp": 74, "sat_relu": 10}
+
+
+def run(quick: bool) -> list[Figure]:
+    """Decided and wrong verdicts, and the median seconds, of every folder."""
+    root = Path(os.environ.get("RADII_VERIFY", Path(__file__).parents[2] / "shared" / "verify"))
+    if not root.is_dir():
+        raise SystemExit(f"{root} holds no instances: set RADII_VERIFY to the folder of published instances.")
+    figures = []
+    for name, goal in GOALS.items():
+        entries = read_instances(root / name / "expected.csv")[:: 8 if quick else 1]
+        with tempfile.TemporaryDirectory() as folder:
+            rows = list(run_instances(root / name, entries, Path(folder) / "verdicts.csv"))
+        decided = [row for row in rows if row["verdict"] in ("sat", "unsat")]
+        wrong = sum(row["verdict"] != row["expected"] for row in decided)
+        wanted = None if quick else float(goal)
+        figures += [
+            figure(f"{name}: decided of {len(rows)}", len(decided), wanted, at_most=False),
+            figure(f"{name}: wrong verdicts", wrong, 0),
+            figure(f"{name}: median seconds", statistics.median(float(row["seconds"]) for row in rows)),
+        ]
+    return figures
+
+
+if __name__ == "__main__":
+    main(run)
