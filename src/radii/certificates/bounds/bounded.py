@@ -90,14 +90,17 @@ class Bounded:
         if self.network.input_shape != tuple(x.shape[1:]):
             raise InputError(f"Inputs must have shape {self.network.input_shape}, got {tuple(x.shape[1:])} instead.")
         if method in ("crown", "alpha-crown") and self.rounding and x.device.type == "cpu":
-            specs = margin_specs(prediction, self._classes(x))
+            specs = margin_specs(prediction, self.network.classes)
             region = region_of(x, ball, torch.float64)
             return crown_margins(self._engine, region, specs, steps if method == "alpha-crown" else 0)
         return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
 
     @cached_property
     def _engine(self) -> Engine:
+        """Rows in float32 for float32 networks; a float64 network keeps its weights."""
         with torch.no_grad():
+            if example(self.model).dtype == torch.float64:
+                return Engine(compiled(self.network, torch.float64))
             return Engine(compiled(self._single, torch.float32))
 
     def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
@@ -141,7 +144,8 @@ class Bounded:
         if method == "ibp" and self.rounding and ball.norm == "linf":
             for rows in torch.arange(len(x)).split(256):
                 proved[rows] = (self.quick_margins(x[rows], prediction[rows], ball) > 0).all(1)
-        for rows in torch.nonzero(~proved)[:, 0].split(256 if method in ("ibp", "crown-ibp") else 8):
+        left = torch.nonzero(~proved)[:, 0]
+        for rows in left.split(256 if method in ("ibp", "crown-ibp") else 8) if len(left) else ():
             proved[rows] = (self.margins(x[rows], prediction[rows], ball, method) > 0).all(1)
         return proved
 

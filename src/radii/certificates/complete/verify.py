@@ -15,7 +15,7 @@ from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.network import build
 from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.rows import Domain
-from radii.certificates.bounds.tracing import trace
+from radii.certificates.bounds.tracing import example, trace
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, goals
 from radii.certificates.complete.input_split import split_inputs
@@ -139,6 +139,8 @@ class Deployed:
 
     def engine(self, goal: Goal, dtype: torch.dtype, keep_forms: bool = False) -> Engine:
         """Bounds of this network, after they agreed with it on random inputs of the goal's box."""
+        if example(self.module).dtype == torch.float64:
+            raise InputError("The network must be float32: model.float().")
         with torch.no_grad():
             traced = trace(self.module, self.input_shape)
             engine = Engine(compiled(build(traced, dtype), dtype), keep_forms=keep_forms)
