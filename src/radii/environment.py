@@ -13,6 +13,8 @@ RADII_THREADS            torch threads that a step is computed with; 1
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 
@@ -39,6 +41,24 @@ def data_folder() -> Path | None:
     """``$RADII_DATA``, if it is set."""
     own = os.environ.get("RADII_DATA")
     return Path(own).expanduser() if own else None
+
+
+@contextmanager
+def isolated_helpers() -> Iterator[None]:
+    """Processes that are started in this context never import modules from the current folder.
+
+    A spawned interpreter has that folder first on its path until it learns its parent's path, and imports
+    modules before it does; a file ``socket.py`` beside one's data would be run.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def checkpoint_seconds() -> float:

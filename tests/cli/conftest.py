@@ -25,7 +25,7 @@ def radii(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     """``radii("train", "digits")`` runs the command and returns its exit code and output."""
 
     def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(terminal, "errors", terminal.Console(stderr=True, highlight=False, width=1000))
+        monkeypatch.setattr(terminal, "errors", terminal.CleanConsole(stderr=True, highlight=False, width=1000))
         code = guarded(lambda: app([str(part) for part in arguments], standalone_mode=False))
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)

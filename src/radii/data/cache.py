@@ -15,6 +15,7 @@ process.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -153,6 +154,8 @@ def writing(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from error
         reason = error.strerror or str(error)
         raise InputError(
             f"The cache {folder()} cannot be written: {reason}. Set RADII_CACHE to a folder with room."

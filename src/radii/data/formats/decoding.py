@@ -28,6 +28,7 @@ from PIL import Image
 
 from radii import progress
 from radii.data.formats.reader import Encoded
+from radii.environment import isolated_helpers
 from radii.errors import InputError
 
 MOST_PIXELS = 4096 * 4096
@@ -129,7 +130,7 @@ def _decode_in_processes(
     spawn = multiprocessing.get_context("spawn")  # a forked child would copy locks and threads of the caller
     pool = ProcessPoolExecutor(workers, spawn, initializer=_start_worker, initargs=(source, path))
     try:
-        with _without_main_module():
+        with _without_main_module(), isolated_helpers():
             tasks = [pool.submit(_decode_chunk, start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
         for task in as_completed(tasks):
             advance(task.result())

@@ -117,6 +117,8 @@ def fill(model: nn.Module, weights: Path) -> None:
             raise InputError(
                 f"{weights}: {name} must have shape {tuple(wanted[name].shape)}, got {tuple(tensor.shape)} instead."
             )
+        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+            raise InputError(f"{weights}: {name} holds numbers that are not a number (NaN).")
     model.load_state_dict(tensors)
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from radii import progress
 from radii.allocator import keep_freed
+from radii.environment import isolated_helpers
 from radii.runs.executors import memory_limits
 from radii.runs.executors.dispatch import Failures, Watcher, drain, raise_failures, unfinished
 from radii.runs.executors.relay import Relay, RemoteDisplay
@@ -100,7 +101,8 @@ class _Pool:
     def submit(self, step: Step) -> Future[str]:
         worker = self._idle.pop() if self._idle else _Worker.new()
         self._room.take(step)
-        future = worker.pool.submit(_work, step.to_json(), str(self._store.root), self._store.device)
+        with isolated_helpers():
+            future = worker.pool.submit(_work, step.to_json(), str(self._store.root), self._store.device)
         self._busy[future] = worker
         return future
 
