@@ -90,7 +90,7 @@ def agreement(net: nn.Module, x: Tensor, y: Tensor, ball: Ball, queries: int) ->
         told = f"{int(rows[-1]) + 1} points: theirs {int(other.sum())}, ours {[int(one.broken.sum()) for one in ours]}"
         print(told, {name: round(value) for name, value in seconds.items()}, file=sys.stderr, flush=True)
     mine = torch.cat([one.broken for one in ours])
-    late = sum(one.broken_counts()[name] for one in ours for name in SAMPLED)
+    late = sum(one.broken_by.count(name) for one in ours for name in SAMPLED)
     passes, point = sum(int(one.queries.sum()) for one in ours), 100 / len(y)
     return [
         figure(f"points, {ball}", len(y)),

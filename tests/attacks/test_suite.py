@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import comb
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,17 +11,22 @@ from torch import Generator, Tensor, nn
 
 from radii.attacks.apgd import APGD
 from radii.attacks.attack import AttackResult
-from radii.attacks.by_name import attack
+from radii.attacks.by_name import attack, named
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
-from radii.attacks.suite import SUITES, Member, members, run_suite
-from radii.attacks.survivor_sample import audit_bound, audit_sample
+from radii.attacks.suite import SUITES, Member, SuiteResult, members, run_suite
+from radii.attacks.survivor_sample import draw_survivors, survivor_bound
 from radii.errors import InputError
 from radii.randomness import stream
 from radii.threat import Ball
 
 Digits = tuple[Tensor, Tensor]
+
+
+def first_breaks(result: SuiteResult) -> dict[str, int]:
+    """How many points each attack was the first to break."""
+    return {name: result.broken_by.count(name) for name in result.passes}
 
 
 def test_standard_has_the_budgets_of_autoattack() -> None:
@@ -49,9 +55,9 @@ def test_the_worst_case_counts(digits_net: nn.Module, digits: Digits) -> None:
     worst = run_suite(attacks, digits_net, x, y, ball)
     alone = [run_suite((member,), digits_net, x, y, ball).broken for member in attacks]
     assert torch.equal(worst.broken, alone[0] | alone[1] | alone[2]), "a point fares in the suite as it fares alone"
-    assert worst.broken_counts()["weak"] == int(alone[0].sum())
+    assert first_breaks(worst)["weak"] == int(alone[0].sum())
     assert sum(worst.passes.values()) == int(worst.queries.sum())
-    assert sum(worst.broken_counts().values()) == int(worst.broken.sum())
+    assert sum(first_breaks(worst).values()) == int(worst.broken.sum())
 
 
 def test_the_audit_bound_covers() -> None:
@@ -61,20 +67,20 @@ def test_the_audit_bound_covers() -> None:
         missed = 0.0
         for seen in range(max(0, sampled - (survivors - truth)), min(truth, sampled) + 1):
             chance = comb(truth, seen) * comb(survivors - truth, sampled - seen) / comb(survivors, sampled)
-            missed += chance * (audit_bound(survivors, sampled, seen).at_most < truth)
+            missed += chance * (survivor_bound(survivors, sampled, seen).at_most < truth)
         assert missed <= 0.05 + 1e-12
 
 
 def test_the_audit_bound_at_its_ends() -> None:
-    assert audit_bound(50, 50, 3).at_most == 3, "all were seen: nothing is left to guess"
-    assert audit_bound(0, 0, 0).at_most == 0
-    quiet = audit_bound(1000, 300, 0)
+    assert survivor_bound(50, 50, 3).at_most == 3, "all were seen: nothing is left to guess"
+    assert survivor_bound(0, 0, 0).at_most == 0
+    quiet = survivor_bound(1000, 300, 0)
     assert 5 <= quiet.at_most <= 10, "300 quiet points support a claim of 1% of the rest"
     assert "at most" in str(quiet)
-    sample = audit_sample(torch.arange(100, 200), 20, seed=0)
+    sample = draw_survivors(torch.arange(100, 200), 20, seed=0)
     assert len(sample.unique()) == 20
-    assert torch.equal(sample, audit_sample(torch.arange(100, 200), 20, seed=0))
-    assert len(audit_sample(torch.arange(5), 20, seed=0)) == 5
+    assert torch.equal(sample, draw_survivors(torch.arange(100, 200), 20, seed=0))
+    assert len(draw_survivors(torch.arange(5), 20, seed=0)) == 5
 
 
 class Pattern:
@@ -98,7 +104,7 @@ def test_the_stated_bound_covers_in_repetitions(share: float) -> None:
     y, ball, model = torch.zeros(n, dtype=torch.int64), Ball("linf", 0.1), nn.Identity()
     attacks = (Member("apgd-t", Pattern(0.2)), Member("fab-t", Pattern(0.2 + share / 2)))
     attacks += (Member("square", Pattern(0.2 + share)),)
-    full = run_suite(attacks, model, x, y, ball).broken_counts()
+    full = first_breaks(run_suite(attacks, model, x, y, ball))
     late = full["fab-t"] + full["square"]
     audits = [run_suite(attacks, model, x, y, ball, seed, audit=sample).audit for seed in range(repetitions)]
     covered = sum(audit is not None and audit.at_most >= late for audit in audits) / repetitions
@@ -121,11 +127,11 @@ def test_audited_results_bound_the_full_run(digits_net: nn.Module, digits: Digit
     for seed in range(3):
         part = run_suite(attacks, Staircase(), x, y, ball, seed=seed, audit=20)
         full = run_suite(attacks, Staircase(), x, y, ball, seed=seed)
-        assert full.broken_counts()["square"] > 5
+        assert first_breaks(full)["square"] > 5
         assert part.audit is not None
         assert part.audit.sampled == 20
         assert part.passes["square"] < full.passes["square"]
-        covered += part.audit.at_most >= full.broken_counts()["square"]
+        covered += part.audit.at_most >= first_breaks(full)["square"]
     assert covered >= 2
 
 
@@ -135,3 +141,34 @@ def test_attacks_by_name(digits_net: nn.Module, digits: Digits) -> None:
     assert found.broken.all()
     with pytest.raises(InputError, match="Did you mean 'square'"):
         attack(digits_net, x, y, Ball("linf", 0.3), name="squares")
+
+
+def test_attacks_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_attacks.py").write_text(
+        "from radii.attacks.pgd import PGD\nONE_STEP = PGD(steps=1)\nclass Own(PGD): pass\nNUMBER = 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert named("own_attacks:ONE_STEP") == PGD(steps=1)
+    assert named("own_attacks:Own").steps == 40  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="must be callable"):
+        named("own_attacks:NUMBER")
+
+
+def test_inputs_are_never_changed(digits_net: nn.Module, digits: Digits) -> None:
+    """A model that normalizes in place gets the result of the same function out of place."""
+
+    class InPlace(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return digits_net(x.sub_(0.1).div_(0.9))
+
+    class OutOfPlace(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return digits_net((x - 0.1) / 0.9)
+
+    x, y, ball = digits[0][1200:1230], digits[1][1200:1230], Ball("linf", 0.05)
+    before = x.clone()
+    for name in ("pgd", "apgd-ce", "fab-t", "square", "minimum-norm", "noise", "blur"):
+        first, second = (attack(kind().eval(), x, y, ball, name=name) for kind in (InPlace, OutOfPlace))
+        assert torch.equal(x, before)
+        assert torch.equal(first.broken, second.broken)
+        assert torch.equal(first.x_adv, second.x_adv)

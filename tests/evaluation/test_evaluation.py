@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from radii.certificates.certificate import Certificate
+from radii.certificates.choose import choose
 from radii.errors import ContradictionError, InputError
 from radii.evaluation.evaluate import evaluate
+from radii.models.classifier import predict
 from radii.threat import Ball, converted, length
 
 
@@ -125,3 +128,40 @@ def test_bad_input_is_refused(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) ->
         evaluate(model, x, y, Ball("l2", 0.2, None), certificate=exact(model, x[:5], radius[:5]))
     with pytest.raises(InputError, match="Labels must lie"):
         evaluate(model, x, y + 1, Ball("l2", 0.2, None))
+
+
+def test_contradictions_are_judged_against_the_certified_function(
+    line: tuple[nn.Linear, Tensor, Tensor, Tensor],
+) -> None:
+    """A certificate of float32 has no excuse; one of exact arithmetic is excused where its own function holds."""
+    model, x, y, radius = line
+    ball = Ball("l2", float(radius.median()), None)
+    false = replace(exact(model, x, radius, 1 - 1e-6), radius=radius * 1.1)
+    with pytest.raises(ContradictionError):
+        evaluate(model, x, y, ball, suite="fast", certificate=false)
+
+    def steadfast(points: Tensor) -> Tensor:
+        """The class of the row that was asked for: nothing ever contradicts it."""
+        return -nn.functional.one_hot(predict(model, points.float()), 2).double()
+
+    excused = replace(false, arithmetic="exact", exact_logits=steadfast)
+    scores = evaluate(model, x, y, ball, suite="fast", certificate=excused)
+    assert any("cut by the rounding" in note for note in scores.notes)
+
+
+def test_a_certificate_of_a_changed_model_is_refused(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, _ = line
+    certificate = choose(model, x, Ball("l2", 0.1, None)).certificate
+    assert certificate is not None
+    with torch.no_grad():
+        model.weight.mul_(1.01)
+    with pytest.raises(InputError, match="not as it was when it was certified"):
+        evaluate(model, x, y, Ball("l2", 0.1, None), suite="fast", certificate=certificate)
+
+
+def test_the_strongest_proof_is_the_default(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+    model, x, y, radius = line
+    ball = Ball("l2", float(radius.median()), None)
+    scores = evaluate(model, x, y, ball, suite="fast", radii=False)
+    assert scores.robust.proved.correct > 0
+    assert scores.certificate_method == "margin"

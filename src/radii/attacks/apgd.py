@@ -48,6 +48,10 @@ class APGD:
         return trial.result()
 
 
+APGD_DLR = APGD("dlr")
+APGD_TARGETED = APGD("dlr-targeted")
+
+
 @dataclass(frozen=True)
 class ApgdState(State):
     """A row of Auto-PGD."""

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from radii.errors import InputError
 
-Scores = Callable[[NDArray[np.float32]], NDArray[np.float64]]
-
 
 class BlackBox(nn.Module):
     """Scores [n, classes] of a numpy function as a model without gradients.

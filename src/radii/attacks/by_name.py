@@ -1,44 +1,44 @@
-"""Attacks by name, with the settings that results are compared at."""
+"""Attacks by name, with the settings that results are compared at, or by import path."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from radii.attacks.apgd import APGD
+from radii.attacks import ATTACKS
 from radii.attacks.attack import Attack, AttackResult
-from radii.attacks.baseline import Blur, Noise
-from radii.attacks.fab import FAB
-from radii.attacks.minimum_norm import MinimumNorm
-from radii.attacks.pgd import PGD
-from radii.attacks.square import Square
-from radii.errors import unknown_name
+from radii.errors import InputError
 from radii.randomness import stream
 from radii.threat import Ball
 
-ATTACKS: dict[str, Attack] = {
-    "pgd": PGD(),
-    "apgd-ce": APGD("ce"),
-    "apgd-dlr": APGD("dlr"),
-    "apgd-t": APGD("dlr-targeted"),
-    "fab-t": FAB(),
-    "square": Square(),
-    "minimum-norm": MinimumNorm(),
-    "noise": Noise(),
-    "blur": Blur(),
-}
-
 
 def named(name: str) -> Attack:
-    """The attack called ``name``."""
-    if name not in ATTACKS:
-        raise unknown_name("attack", name, ATTACKS)
-    return ATTACKS[name]
+    """The attack called ``name``.
+
+    Args:
+        name: a known name, one of an entry point in the group ``radii.attacks``, or an import path
+            ``package.module:attribute`` of an attack or of a class whose instances without arguments are attacks.
+
+    Raises:
+        InputError: there is none of that name, or it cannot be called.
+    """
+    entry = ATTACKS.entry(name)
+    attack: Attack = entry() if isinstance(entry, type) else entry
+    if not callable(attack):
+        raise InputError(f"The attack {name!r} must be callable with (model, x, y, ball, generator), got {attack!r}.")
+    return attack
 
 
 def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, name: str = "apgd-ce", seed: int = 0) -> AttackResult:
-    """One attack by name on inputs ``x`` [n, …] with labels ``y`` [n].
+    """One attack by name. What it leaves unbroken bounds robust accuracy from above and may be far from it.
 
-    What it leaves unbroken bounds robust accuracy from above; to report that, use
-    :func:`radii.evaluation.evaluate.evaluate`.
+    To report robust accuracy, use :func:`radii.evaluation.evaluate.evaluate`.
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …]; never changed.
+        y: labels [n] int64.
+        ball: norm, radius and box of the perturbations.
+        name: of the attack, or its import path.
+        seed: of its random numbers.
     """
     return named(name)(model, x, y, ball, stream(seed, "attack", name))

@@ -12,7 +12,7 @@ from radii.attacks.attack import Attack
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
-from radii.attacks.survivor_sample import AuditBound, audit_bound, audit_sample
+from radii.attacks.survivor_sample import SurvivorBound, draw_survivors, survivor_bound
 from radii.errors import unknown_name
 from radii.randomness import stream
 from radii.threat import Ball
@@ -35,11 +35,7 @@ class SuiteResult:
     broken_by: tuple[str, ...]  # the attack that broke each point, "clean" or ""
     queries: Tensor  # [n] int64, forward and backward passes
     passes: dict[str, int]  # images through the network, per attack
-    audit: AuditBound | None = None  # of the audited suite
-
-    def broken_counts(self) -> dict[str, int]:
-        """How many points each attack was the first to break."""
-        return {name: self.broken_by.count(name) for name in self.passes}
+    audit: SurvivorBound | None = None  # of the audited suite
 
 
 SUITES: dict[str, dict[str, APGD | FAB | PGD | Square]] = {
@@ -111,7 +107,7 @@ def run_suite(
     for member in attacks:
         if audit is not None and member.name in SAMPLED and not survivors:
             left = torch.nonzero(~broken).squeeze(1)
-            sample = audit_sample(left, audit, seed)
+            sample = draw_survivors(left, audit, seed)
             survivors, drawn = len(left), len(sample)
             eligible = torch.zeros_like(broken).index_fill_(0, sample, True)
         left = torch.nonzero(~broken & eligible).squeeze(1)
@@ -127,5 +123,5 @@ def run_suite(
             broken_by[point] = member.name
     bound = None
     if audit is not None:
-        bound = audit_bound(survivors, drawn, sum(broken_by.count(name) for name in SAMPLED))
+        bound = survivor_bound(survivors, drawn, sum(broken_by.count(name) for name in SAMPLED))
     return SuiteResult(x_adv, broken, tuple(broken_by), queries, passes, bound)

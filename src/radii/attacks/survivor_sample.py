@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class AuditBound:
+class SurvivorBound:
     """With ``confidence``, at most ``at_most`` of ``survivors`` would fall to the attacks that only a sample met.
 
     The sample is drawn before any of its outcomes is known, uniformly and of a
@@ -39,13 +39,13 @@ class AuditBound:
         )
 
 
-def audit_sample(survivors: Tensor, size: int, seed: int) -> Tensor:
+def draw_survivors(survivors: Tensor, size: int, seed: int) -> Tensor:
     """``size`` of the survivors' indices, drawn without replacement: [m] -> [min(size, m)]."""
     order = torch.randperm(len(survivors), generator=stream(seed, "audit"))
     return survivors[order[:size].sort().values]
 
 
-def audit_bound(survivors: int, sampled: int, broken: int, confidence: float = CONFIDENCE) -> AuditBound:
+def survivor_bound(survivors: int, sampled: int, broken: int, confidence: float = CONFIDENCE) -> SurvivorBound:
     """The largest number of breakable survivors with which so few in the sample are not too unlikely.
 
     at_most = max {K : P(X <= broken | survivors, K, sampled) > 1 - confidence},
@@ -53,4 +53,4 @@ def audit_bound(survivors: int, sampled: int, broken: int, confidence: float = C
     """
     breakable = np.arange(broken, survivors - (sampled - broken) + 1)
     unlikely = hypergeom.cdf(broken, survivors, breakable, sampled) <= 1 - confidence  # not where there are none: NaN
-    return AuditBound(survivors, sampled, broken, int(breakable[~unlikely].max()), confidence)
+    return SurvivorBound(survivors, sampled, broken, int(breakable[~unlikely].max()), confidence)

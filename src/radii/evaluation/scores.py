@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.attacks.alarms import Alarm
-from radii.attacks.survivor_sample import AuditBound
+from radii.attacks.survivor_sample import SurvivorBound
 from radii.evaluation.accuracy import (
     BOUNDS,
     ROBUST_ACCURACY,
@@ -109,7 +109,7 @@ class Scores:
     certificate_method: str | None = None
     notes: tuple[str, ...] = ()
     alarms: tuple[Alarm, ...] = ()  # reasons to doubt the unbroken end
-    audit: AuditBound | None = None  # of the audited suite
+    audit: SurvivorBound | None = None  # of the audited suite
     local_lipschitz: float | None = None  # mean lower bound over the points (Yang et al. 2020)
 
     @property

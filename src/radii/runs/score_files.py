@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from radii.attacks.alarms import Alarm
-from radii.attacks.survivor_sample import AuditBound
+from radii.attacks.survivor_sample import SurvivorBound
 from radii.errors import InputError
 from radii.evaluation.scores import PointTable, Scores
 from radii.models.io.tensor_files import read_tensors, write_tensors
@@ -67,7 +67,7 @@ def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
         certificate_method=meta["certificate_method"],
         notes=tuple(meta["notes"]),
         alarms=tuple(Alarm(**alarm) for alarm in meta["alarms"]),
-        audit=None if meta["audit"] is None else AuditBound(**meta["audit"]),
+        audit=None if meta["audit"] is None else SurvivorBound(**meta["audit"]),
         local_lipschitz=meta["local_lipschitz"],
     )
     return scores, rows

@@ -48,10 +48,6 @@ class SequentialTest:
     spent: float
     spent_at_half: float
 
-    def spent_at(self, p: float) -> float:
-        """The exact chance of ever passing when the success probability is ``p`` and nothing stops early."""
-        return passing(self.looks, self.allowed, p)
-
 
 @lru_cache(maxsize=256)
 def sequential_test(p: float, alpha: float, looks: tuple[int, ...], rivals: int = 0) -> SequentialTest:
