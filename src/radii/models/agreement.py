@@ -70,9 +70,9 @@ def check_same(logits: Tensor, read: Interval) -> None:
     Raises:
         InputError: they are apart by more than a share of the logits' spread, beyond rounding.
     """
-    lower, upper = read
-    same = logits.shape == lower.shape
+    same = logits.shape == read[0].shape
     if same:
+        logits, lower, upper = (part.flatten(1) for part in (logits, *read))
         known = ~(logits.isnan().any(1) | lower.isnan().any(1) | upper.isnan().any(1))
         wanted, low, high = (part[known].double() for part in (logits, lower, upper))
         same = not len(wanted) or bool(((wanted - (low + high) / 2).abs() <= _room(logits, wanted)).all())
