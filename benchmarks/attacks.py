@@ -35,7 +35,7 @@ from radii.errors import InputError
 from radii.models.classifier import frozen, predict, predicted_class
 from radii.models.zoo.convnets import LeNet5
 from radii.randomness import stream
-from radii.runs.planning import train
+from radii.runs.planning import data_spec, load_trained, train_step
 from radii.runs.store import Store
 from radii.threat import Ball
 from radii.training.recipes import laid_over, plan
@@ -51,7 +51,8 @@ def robust_net(widen: float, steps: int) -> nn.Module:
     recipe = plan("ding-mnist", "cpu")
     settings = laid_over(recipe.settings, {"steps": steps, "model": {"widen": widen}})
     store = Store(cache.folder() / "benchmarks")
-    return train("mnist", recipe.model, recipe.method, settings, preprocessing=recipe.preprocessing, store=store).model
+    step = train_step(data_spec("mnist", store), recipe.model, recipe.method, settings, recipe.preprocessing)
+    return load_trained(store.ensure(step)).model
 
 
 def natural_net(data: Split, epochs: int) -> nn.Module:

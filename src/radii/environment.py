@@ -7,6 +7,7 @@ RADII_RUNS               folder of runs; ``./radii-runs``
 RADII_DATA               folder in which datasets are looked up by name
 RADII_CHECKPOINT_SECONDS seconds between checkpoints of a training; 30
 RADII_THREADS            torch threads that a step is computed with; 1
+                         (a neighbor search takes all cores unless it is set)
 ======================== ==================================================
 """
 
@@ -79,3 +80,8 @@ def step_threads() -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
         raise InputError(f"RADII_THREADS must be a number of threads from 1 to 1024, got {text!r} instead.")
     return int(text)
+
+
+def search_threads() -> int | None:
+    """Threads of a neighbor search, whose result does not depend on them: ``$RADII_THREADS``, else None for all cores."""
+    return step_threads() if os.environ.get("RADII_THREADS") else None

@@ -22,7 +22,7 @@ def app() -> typer.Typer:
 
 def test_one_dataset(app, tmp_path) -> None:
     result = CliRunner().invoke(
-        app, ["audit", "digits", "--eps", "8/255", "--json", "-", "--pairs", str(tmp_path / "p.png")]
+        app, ["audit", "digits", "--threat", "linf:8/255", "--json", "-", "--pairs", str(tmp_path / "p.png")]
     )
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -51,19 +51,23 @@ def test_variants_side_by_side(app, tmp_path) -> None:
     assert text.count("data:image/png") >= 16
 
 
-def test_a_work_folder_is_used_again(app, tmp_path) -> None:
-    words = ["audit", "digits", "--quick", "--work", str(tmp_path / "work"), "--json", "-"]
+def test_an_audit_is_a_run_and_found_again(app, tmp_path) -> None:
+    words = ["audit", "digits", "--threads", "1", "--store", str(tmp_path / "own"), "--json", "-"]
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
-    assert len(list((tmp_path / "work").rglob("block-*.npy"))) == 3
-    assert CliRunner().invoke(app, words).stdout == first.stdout
+    assert "not computed again" not in first.stderr
+    (run,) = (tmp_path / "own" / "runs").iterdir()
+    assert json.loads(first.stdout)["run"] == run.name
+    again = CliRunner().invoke(app, words)
+    assert again.stdout == first.stdout, "the audit read from the run is the audit that was measured"
+    assert "found, not computed again" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["digits", "--norm", "l7"], "No norm is called 'l7'"),
-        (["digits", "--eps", "a"], "Radius 'a' is not a number"),
+        (["digits", "--threat", "linf:a"], "Radius 'a' is not a number"),
         (["no-such-data"], "no-such-data"),
     ],
 )

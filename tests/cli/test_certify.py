@@ -35,29 +35,32 @@ def test_certify_prints_and_writes(radii: Callable, bundle: Path, tmp_path: Path
     target = tmp_path / "found.json"
     plot = tmp_path / "curve.svg"
     outcome = radii(
-        "certify", bundle, "digits", "--points", 50, "--radius", "0.01", "--radius", "36/255",
+        "certify", bundle, "digits", "--points", 50, "--threat", "l2:0.01", "--threat", "l2:36/255",
         "--layers", "--json", target, "--plot", plot,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     assert "Lipschitz constant proved" in outcome.out
     found = json.loads(target.read_text())
     assert found["points"] == 50
-    assert found["kind"] == "deterministic"
-    assert found["lipschitz"]["value"] <= 1.00001
-    accuracies = [found["accuracy"], *[row["accuracy"] for row in found["certified"]]]
+    (margin,) = found["certificates"]
+    assert (margin["name"], margin["kind"]) == ("margin", "deterministic")
+    assert margin["lipschitz"]["value"] <= 1.00001
+    accuracies = [found["accuracy"], *[row["accuracy"] for row in margin["certified"]]]
     assert accuracies == sorted(accuracies, reverse=True)
-    assert all(row["accuracy"] >= row["by_sqrt2"] for row in found["certified"])
+    assert all(row["accuracy"] >= row["by_sqrt2"] for row in margin["certified"])
+    again = radii("certify", bundle, "digits", "--points", 50, "--threat", "l2:0.01", "--threat", "l2:36/255")
+    assert "found, not computed again" in again.out
     assert plot.read_text().lstrip().startswith("<svg")
 
 
 def test_the_cheaper_bound(radii: Callable, bundle: Path) -> None:
     outcome = radii("certify", bundle, "digits", "--points", 10, "--no-proof", "--json", "-")
     assert outcome.code == 0
-    assert json.loads(outcome.out)["lipschitz"]["proved"] is False
+    assert json.loads(outcome.out)["certificates"][0]["lipschitz"]["proved"] is False
 
 
 def test_mistakes_are_sentences(radii: Callable, bundle: Path, tmp_path: Path) -> None:
-    assert radii("certify", bundle, "digits", "--radius", "one").code == 2
+    assert radii("certify", bundle, "digits", "--threat", "one").code == 2
     assert radii("certify", tmp_path / "nothing", "digits").code == 2
     outcome = radii("export", bundle, tmp_path / "model.zip")
     assert outcome.code == 2

@@ -26,8 +26,8 @@ def bundle(tmp_path: Path) -> Path:
 def test_auto_says_why_and_several_methods_share_a_chart(radii: Callable, bundle: Path, tmp_path: Path) -> None:
     target, plot = tmp_path / "found.json", tmp_path / "curve.svg"
     outcome = radii(
-        "certify", bundle, "digits", "--method", "auto", "--method", "ibp", "--norm", "linf",
-        "--points", 20, "--radius", "0.001", "--radius", "0.01", "--json", target, "--plot", plot,
+        "certify", bundle, "digits", "--method", "auto", "--method", "ibp",
+        "--points", 20, "--threat", "linf:0.001", "--threat", "linf:0.01", "--json", target, "--plot", plot,
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     assert "Chosen: auto: for each point the strongest" in outcome.out
@@ -45,7 +45,7 @@ def test_auto_says_why_and_several_methods_share_a_chart(radii: Callable, bundle
 def test_smoothing_and_its_estimate(radii: Callable, bundle: Path) -> None:
     outcome = radii(
         "certify", bundle, "digits", "--method", "smoothing", "--method", "estimate", "--sigma", "0.25",
-        "--points", 5, "--radius", "0.1", "--most", 200, "--alpha", "0.01", "--together", "--json", "-",
+        "--points", 5, "--threat", "l2:0.1", "--most", 200, "--alpha", "0.01", "--together", "--json", "-",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     smoothed, estimated = json.loads(outcome.out)["certificates"]
@@ -58,7 +58,9 @@ def test_smoothing_and_its_estimate(radii: Callable, bundle: Path) -> None:
 
 
 def test_nearest_needs_no_model(radii: Callable) -> None:
-    outcome = radii("certify", "nearest", "digits", "--points", 50, "--radius", "0.1", "--radius", "1", "--json", "-")
+    outcome = radii(
+        "certify", "nearest", "digits", "--points", 50, "--threat", "l2:0.1", "--threat", "l2:1", "--json", "-"
+    )
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)["certificates"][0]["certified"]
     assert found[0]["accuracy"] > 0.9
@@ -72,7 +74,7 @@ def test_nearest_needs_no_model(radii: Callable) -> None:
         (("--method", "smoothing"), "sigma"),
         (("--method", "margin", "--method", "ibp", "--norm", "linf"), "l2"),
         (("--norm", "l3"), "No norm is called"),
-        (("--method", "smoothing", "--sigma", "0.1", "--radius", "0.4"), "samples even if none"),
+        (("--method", "smoothing", "--sigma", "0.1", "--threat", "l2:0.4"), "samples even if none"),
     ],
 )
 def test_mistakes_are_sentences(radii: Callable, bundle: Path, options: tuple[str, ...], said: str) -> None:

@@ -74,5 +74,5 @@ def test_run_computes_what_is_missing(radii: Callable, tmp_path: Path) -> None:
 
 def test_mistakes(radii: Callable, tmp_path: Path) -> None:
     assert "nearest id is 'ding-facets'" in radii("claims", "ding-facetts").err
-    assert "smoke, cpu, paper" in radii("claims", "--budget", "large").err
+    assert "No budget is called 'large'" in radii("claims", "--budget", "large").err
     assert radii("claims", "--html", tmp_path).code == 2

@@ -202,7 +202,7 @@ def test_settings_that_no_network_can_have(setting: str, says: str, radii: Calla
 def test_unknown_runs_commands_and_missing_arguments(radii: Callable) -> None:
     assert_one_sentence(radii("runs", "show", "train-123"), "No run in")
     assert_one_sentence(radii("trian", "digits"), "trian")
-    assert_one_sentence(radii("train"), "dataset")
+    assert_one_sentence(radii("train"), "DATASET")
 
 
 def test_a_store_that_cannot_be_written(radii: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,21 @@ def test_both_splits_have_gaps(app: typer.Typer, model: list[str], tmp_path: Pat
     assert found["gaps"]["clean"] == pytest.approx(found["train"]["clean"]["value"] - found["test"]["clean"]["value"])
 
 
+def test_asking_twice_answers_at_once(app: typer.Typer, model: list[str], tmp_path: Path) -> None:
+    """A model by import path is identified by the content of its code and weights."""
+    words = ["--threat", "linf:0.1", "--suite", "pgd", "--points", "10", "--json", str(tmp_path / "one.json")]
+    first = CliRunner().invoke(app, ["evaluate", *model, *words], catch_exceptions=False)
+    assert "not computed again" not in first.stdout
+    moved = tmp_path / "moved.safetensors"
+    moved.write_bytes(Path(model[-1]).read_bytes())
+    again = CliRunner().invoke(app, ["evaluate", *model[:-1], str(moved), *words], catch_exceptions=False)
+    assert "found, not computed again" in again.stdout
+    attacked = [CliRunner().invoke(app, ["attack", *model, *words[:2], "--points", "9"]).stdout for _ in range(2)]
+    assert ["not computed again" in text for text in attacked] == [False, True]
+    kinds = sorted(path.name.split("-")[0] for path in (tmp_path / "runs" / "runs").iterdir())
+    assert kinds == ["attack", "evaluate"]
+
+
 def test_attack_writes_its_inputs(app: typer.Typer, model: list[str], tmp_path: Path) -> None:
     out = tmp_path / "found.npz"
     words = ["--threat", "linf:0.1", "--attack", "apgd-dlr", "--points", "30", "--out", str(out), "--json", "-"]

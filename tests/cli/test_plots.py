@@ -11,7 +11,7 @@ MARKS = {".png": b"\x89PNG", ".svg": b"<svg", ".pdf": b"%PDF", ".html": b"<!doct
 COMMANDS = {
     "train": ("train", "digits", "--recipe", "ding-mnist", "--budget", "smoke", "steps=2"),
     "audit": ("audit", "digits", "--quick"),
-    "certify": ("certify", "nearest", "digits", "--points", 20, "--radius", "0.1"),
+    "certify": ("certify", "nearest", "digits", "--points", 20, "--threat", "l2:0.1"),
     "evaluate": ("evaluate", "RUN", "digits", "--threat", "linf:0.1", "--suite", "pgd", "--points", 10),
 }
 

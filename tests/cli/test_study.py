@@ -56,13 +56,13 @@ def test_a_dry_run_does_nothing(radii: Callable[..., Any], grid: Path) -> None:
 
 def test_run_show_and_resume(radii: Callable[..., Any], grid: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    told = radii("study", "run", grid, "--budget", "smoke", "--executor", "here", "--plot", page)
+    told = radii("study", "run", grid, "--budget", "smoke", "--workers", 0, "--plot", page)
     assert told.code == 0, told.err
     assert "2 steps, 0 done; expected time for the rest: unknown." in told.err
     assert "train lenet5 by natural on digits" in told.err
     assert "2 of 2 cells measured" in told.out
     assert "Two trainings" in page.read_text()
-    again = radii("study", "resume", "--executor", "here")
+    again = radii("study", "resume", "--workers", 0)
     assert "2 steps, all done." in again.err
     picture = tmp_path / "chart.svg"
     shown = radii("study", "show", "tiny", "--plot", picture, "--json", "-")
@@ -76,19 +76,19 @@ def test_run_show_and_resume(radii: Callable[..., Any], grid: Path, tmp_path: Pa
 
 
 def test_a_failing_step_is_told_with_its_retry(radii: Callable[..., Any], broken: Path) -> None:
-    told = radii("study", "run", broken, "--budget", "smoke", "--executor", "here", "--json", "-")
+    told = radii("study", "run", broken, "--budget", "smoke", "--workers", 0, "--json", "-")
     assert told.code == 1
     content = json.loads(told.out)
     (failure,) = content["failures"]
     assert "diverged" in failure["error"]
     assert "A step failed; what was measured is kept." in told.err
     assert failure["retry"] in told.err
-    assert failure["retry"].startswith(f"radii study run {broken} --budget smoke --executor here --step train-")
+    assert failure["retry"].startswith(f"radii study run {broken} --budget smoke --workers 0 --step train-")
     assert content["studies"][0]["measured"] == 1
     retried = radii(*failure["retry"].split()[1:])
     assert retried.code == 1
     assert "1 of 2 cells measured" in retried.out
-    resumed = radii("study", "resume", "broken", "--executor", "here")
+    resumed = radii("study", "resume", "broken", "--workers", 0)
     assert resumed.code == 1
 
 
@@ -125,7 +125,7 @@ def test_mistakes(radii: Callable[..., Any], arguments: list[str], sentence: str
 
 def test_the_example_runs(radii: Callable[..., Any]) -> None:
     example = Path(__file__).parents[2] / "examples" / "widths.toml"
-    told = radii("study", "run", example, "--budget", "smoke", "--executor", "here")
+    told = radii("study", "run", example, "--budget", "smoke", "--workers", 0)
     assert told.code == 0, told.err
     assert "4 of 4 cells measured" in told.out
     assert "unbroken" in told.out

@@ -9,8 +9,9 @@ import pytest
 
 from radii.errors import InputError
 from radii.papers.catalog import data_scaling, published_separation
-from radii.runs.executors import plan, run_here
+from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
+from radii.runs.step import plan
 from radii.runs.steps import Certify
 from radii.runs.store import Run, Store
 from radii.studies import results
@@ -23,7 +24,7 @@ TRAINED = ("sensitivity-mnist", "data-scaling", "subspaces")
 def test_a_study_runs_and_its_findings_survive_a_file(name: str, tmp_path: Path) -> None:
     store, made = Store(tmp_path), registered_study(name)
     cells = made.cells("smoke")
-    run_here([cell.step for cell in cells], store)
+    run_steps([cell.step for cell in cells], store, workers=0)
     found = results.collect(made, "smoke", store)
     assert found.complete
     path = results.save(results.to_json(found, made, "radii study run"), store)
@@ -46,7 +47,7 @@ def test_an_analysis_accepts_any_part_of_its_plan(name: str, tmp_path: Path) -> 
     made, store = registered_study(name), Store(tmp_path)
     assert made.analyze(()).table.rows == ()
     first = made.cells("smoke")[0]
-    run_here([first.step], store)
+    run_steps([first.step], store, workers=0)
     part = results.collect(made, "smoke", store)
     assert not part.complete or part.planned == 1
     assert len(made.analyze(part.measured).table.rows) == 1
@@ -112,12 +113,12 @@ def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
     import torch
 
     from radii.certificates import lipschitz
-    from radii.runs.planning import trained
+    from radii.runs.planning import load_trained
 
     store, data = Store(tmp_path), DataSpec.of("digits")
     training = data_scaling.lipschitz_training(data, data_scaling.shrunk(60, 64, 8, depth=1))
     run = store.ensure(Certify(model=training, data=data, radii=(0.0, 0.1), points=10_000))
-    network = trained(Run(store.folder(training))).model
+    network = load_trained(Run(store.folder(training))).model
     x, y = data.load().test.tensors()
     certificate = lipschitz.certify(network, x)
     right = certificate.prediction == y

@@ -14,7 +14,7 @@ from radii.errors import InputError
 from radii.papers.claims import checks
 from radii.papers.claims.checks import rank_correlation
 from radii.papers.claims.claim import Claim, Figure, all_claims, choose, read_claim
-from radii.papers.claims.judgment import check_budget, counts, is_shipped, judge, ledger, summary
+from radii.papers.claims.judgment import counts, is_shipped, judge, ledger, summary
 from radii.papers.claims.study_cells import NotMeasured, StudyCells, certified
 from radii.papers.published import published
 from radii.runs.store import Store
@@ -318,9 +318,6 @@ def test_choosing() -> None:
         choose("ding-facet")
     with pytest.raises(InputError, match="lists the ids"):
         choose("xyzzy")
-    with pytest.raises(InputError, match="smoke, cpu"):
-        check_budget("huge")
-    assert check_budget(None) is None
 
 
 RECORD = {"id": "a", "statement": "It is.", "where": "Table 0", "study": "theory", "check": "values", "reason": "so"}

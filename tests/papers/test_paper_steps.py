@@ -21,7 +21,7 @@ from radii.papers.paper_steps import (
     Theory,
 )
 from radii.runs.inputs import DataSpec
-from radii.runs.steps import STEPS, from_json
+from radii.runs.step import STEPS, from_json
 from radii.runs.store import Store
 
 

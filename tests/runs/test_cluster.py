@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from radii.errors import InputError
-from radii.runs.executors import chosen
+from radii.runs.executors import executor_named
 
 pytest.importorskip("ray")
 
@@ -27,7 +27,7 @@ SCRIPT = textwrap.dedent(
     from ray.cluster_utils import Cluster
 
     from radii import progress
-    from radii.runs.executors import Here, Watcher
+    from radii.runs.executors import Inline, Observer
     from radii.runs.executors.ray_cluster import Cluster as RayExecutor
     from radii.runs.executors.pools import pool
     from radii.runs.inputs import DataSpec
@@ -58,7 +58,7 @@ SCRIPT = textwrap.dedent(
     print(f"cluster of two nodes after {time.monotonic() - started:.1f} s", flush=True)
 
 
-    class Killer(Watcher):
+    class Killer(Observer):
         ended_before = 0
 
         def ended(self, step, error):
@@ -93,7 +93,7 @@ SCRIPT = textwrap.dedent(
     with pool("ray", None, cluster.address) as workers:
         assert list(workers.map(duration, [12.0, 200.0])) == ["12 s", "3 min"]
     near = Store(folder / "near")
-    assert not Here().run(steps, near, Watcher())
+    assert not Inline().run(steps, near, Observer())
     """
 )
 
@@ -139,9 +139,9 @@ def test_a_node_that_dies_changes_no_bit(tmp_path: Path) -> None:
 
 
 def test_an_address_belongs_to_ray() -> None:
-    assert chosen("ray", 3, "head:6379").width() == 3
-    assert chosen("ray:local", 2).width() == 2
+    assert executor_named("ray", 3, "head:6379").width() == 3
+    assert executor_named("ray:local", 2).width() == 2
     with pytest.raises(InputError, match="--executor ray --address HOST:PORT"):
-        chosen("ray")
+        executor_named("ray")
     with pytest.raises(InputError, match="An address goes with --executor ray"):
-        chosen("processes", None, "head:6379")
+        executor_named("processes", None, "head:6379")

@@ -18,11 +18,12 @@ import torch
 
 from radii import progress
 from radii.errors import InputError
-from radii.runs.executors import plan, run_here, run_processes
+from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.score_files import load_scores
-from radii.runs.steps import Evaluate, Train, from_json
+from radii.runs.step import from_json, plan
+from radii.runs.steps import Evaluate, Train
 from radii.runs.store import Store
 from radii.threat import Ball
 
@@ -85,10 +86,10 @@ def test_processes_and_this_process_agree_to_the_bit(tmp_path: Path) -> None:
     here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
     seen = Recorder()
     with progress.display(seen):
-        run_processes([evaluation(steps[0]), *steps], there, workers=2)
+        run_steps([evaluation(steps[0]), *steps], there, workers=2)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    run_here(steps, here)
+    run_steps(steps, here, workers=0)
     torch.set_num_threads(before)
     for step in steps:
         assert weights(here, step) == weights(there, step)
@@ -102,7 +103,7 @@ def test_a_failure_is_told_and_the_rest_is_done(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     good, bad = training(0), training(0, optimizer={"lr": 1e30})
     with pytest.raises(InputError, match="diverged"):
-        run_processes([evaluation(bad), good], store, workers=2)
+        run_steps([evaluation(bad), good], store, workers=2)
     assert store.is_done(good)
     assert not store.is_done(bad)
     assert not store.is_done(evaluation(bad))
@@ -112,7 +113,7 @@ WORKER = """
 import random, sys, torch
 torch.set_num_threads(1)
 from pathlib import Path
-from radii.runs.steps import from_json
+from radii.runs.step import from_json
 from radii.runs.store import Store
 import json
 steps = [from_json(item) for item in json.loads(Path(sys.argv[1]).read_text())]
@@ -155,7 +156,7 @@ def test_a_storm_of_kills_changes_no_bit(tmp_path: Path) -> None:
     assert sorted(run.id for run in storm.runs()) == sorted(step.run_id for step in steps)
     assert not list((storm.root / "work").iterdir())
     torch.set_num_threads(1)
-    run_here(steps, calm)
+    run_steps(steps, calm, workers=0)
     for step in steps:
         assert weights(storm, step) == weights(calm, step)
         assert storm.ensure(step).result == calm.ensure(step).result
@@ -169,7 +170,7 @@ def test_an_evaluation_in_parts_is_the_evaluation_of_the_whole(tmp_path: Path) -
     divided = whole.model_copy(update={"parts": 3})
     assert whole.run_id != divided.run_id
     assert [step.kind for step in plan([divided])] == ["train", "evaluate", "evaluate", "evaluate", "evaluate"]
-    one, many = run_processes([whole, divided], store, workers=2)
+    one, many = run_steps([whole, divided], store, workers=2)
     (scores, rows), (joined, joined_rows) = load_scores(one), load_scores(many)
     assert np.array_equal(rows, joined_rows)
     assert torch.equal(scores.x_adv, joined.x_adv)

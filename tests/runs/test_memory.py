@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from radii.runs.executors import Processes, Watcher, memory_limits
+from radii.runs.executors import Observer, Processes, memory_limits
 from radii.runs.inputs import DataSpec
 from radii.runs.step import Step
-from radii.runs.steps import Audit
+from radii.runs.steps import AuditStep
 from radii.runs.store import Store
 
 
-def audits(count: int) -> list[Audit]:
-    return [Audit(data=DataSpec.of("digits"), epsilon=0.1 * (number + 1)) for number in range(count)]
+def audits(count: int) -> list[AuditStep]:
+    return [AuditStep(data=DataSpec.of("digits"), epsilon=0.1 * (number + 1)) for number in range(count)]
 
 
 def test_a_step_needs_its_process_and_its_data_several_times() -> None:
@@ -23,7 +23,7 @@ def test_a_step_needs_its_process_and_its_data_several_times() -> None:
     assert memory_limits.needed(step) == pytest.approx(
         memory_limits.PROCESS + memory_limits.COPIES * decoded, abs=10_000
     )
-    gone = Audit(data=DataSpec(source="/nowhere/x.npz", train="a", test="b"))
+    gone = AuditStep(data=DataSpec(source="/nowhere/x.npz", train="a", test="b"))
     assert memory_limits.needed(gone) == memory_limits.PROCESS
 
 
@@ -50,7 +50,7 @@ def test_a_control_group_limits_what_is_available(tmp_path: Path) -> None:
     assert memory_limits._group(tmp_path) == memory_limits.UNKNOWN
 
 
-class Crowd(Watcher):
+class Crowd(Observer):
     """Counts how many steps run at once."""
 
     def __init__(self) -> None:

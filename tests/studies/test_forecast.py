@@ -103,7 +103,7 @@ def test_a_study_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_subset_curve_of_an_assessment(tmp_path: Path) -> None:
     """Nested sizes, equal steps; short trainings are enough to see the parts work together."""
-    from radii.runs.executors import run_here
+    from radii.runs.executors import run_steps
     from radii.studies.assess import LIPSCHITZ, classifiers
 
     store = Store(tmp_path)
@@ -114,7 +114,7 @@ def test_subset_curve_of_an_assessment(tmp_path: Path) -> None:
     assert plan is not None
     assert sorted({n for n, _ in plan.steps}) == [len(data.train) // part for part in PARTS]
     assert len({step.model.recipe.steps for step in plan.steps.values()}) == 1, "equal compute"
-    run_here(list(plan.steps.values()), store)
+    run_steps(list(plan.steps.values()), store, workers=0)
     curve = plan.measured(store)
     assert curve.test_points == len(data.test)
     assert len(curve.observations) == 8

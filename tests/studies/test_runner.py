@@ -18,14 +18,14 @@ from radii.errors import InputError
 from radii.runs.executors import FailedStepsError
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
-from radii.runs.steps import Audit, Train
+from radii.runs.steps import AuditStep, Train
 from radii.runs.store import Store
 from radii.studies import results
-from radii.studies.plan import Line, Remaining, Survey, describe, duration, survey, told_time
-from radii.studies.runner import Request, latest, run, run_studies
-from radii.studies.started import named, remember, started
-from radii.studies.step_times import Rates
+from radii.studies.plan import PlannedStep, StepTimes, StudyPlan, TimeLeft, format_duration, plan_studies
+from radii.studies.results import latest
+from radii.studies.runner import Request, StudyObserver, run, run_studies
 from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study_lookup import find_study, record_study, study_records
 from radii.tables import Field, table
 
 SMALL = {"model": {"widen": 0.125}, "epochs": 1, "batch_size": 256}
@@ -57,35 +57,36 @@ def store(tmp_path: Path) -> Store:
 
 def test_steps_that_studies_share_are_computed_once(store: Store) -> None:
     one, two = small("one", training(0), training(1)), small("two", training(1), training(2))
-    planned = survey([one, two], "smoke", store, Rates())
-    assert [line.studies for line in planned.lines] == [("one",), ("one", "two"), ("two",)]
+    whole = plan_studies([one, two], "smoke", store, StepTimes())
+    assert [planned.studies for planned in whole.steps] == [("one",), ("one", "two"), ("two",)]
     heard: list[str] = []
 
-    def told(line: Line, error: BaseException | None, left: Remaining) -> None:
-        heard.append(line.step.run_id)
-        assert error is None
-        assert left.unknown == 0, "the first step has told how long the others take"
+    class Listener(StudyObserver):
+        def step_ended(self, step: PlannedStep, error: BaseException | None, left: TimeLeft) -> None:
+            heard.append(step.step.run_id)
+            assert error is None
+            assert left.unknown == 0, "the first step has shown how long the others take"
 
-    outcome = run_studies([one, two], Request(("one", "two"), "smoke", "here"), store, told=told)
-    assert heard == [line.step.run_id for line in planned.lines]
+    outcome = run_studies([one, two], Request(("one", "two"), "smoke", "inline"), store, Listener())
+    assert heard == [planned.step.run_id for planned in whole.steps]
     assert not outcome.failures
     assert [found.complete for found in outcome.evidence] == [True, True]
-    again = survey([one, two], "smoke", store, Rates.known(store))
+    again = plan_studies([one, two], "smoke", store, StepTimes.known(store))
     assert not again.todo
-    assert all(line.seconds is not None for line in again.lines)
+    assert all(planned.seconds is not None for planned in again.steps)
     content = json.loads(outcome.files[0].read_text())
-    assert content["command"] == "radii study run one two --budget smoke --executor here"
+    assert content["command"] == "radii study run one two --budget smoke --executor inline"
     assert {work["run"] for work in content["work"]} == {step.run_id for step in (training(0), training(1))}
 
 
 def test_what_is_unlike_everything_has_no_expected_time(store: Store) -> None:
-    rates = Rates()
+    rates = StepTimes()
     rates.learn(training(0), 10.0)
     assert rates.expect(training(0)) == 10.0
     assert rates.expect(training(7)) == pytest.approx(10.0)
     assert rates.expect(training(7, epochs=3)) == pytest.approx(30.0)
     assert rates.expect(training(7, model={"widen": 1.0})) is None
-    assert rates.expect(Audit(data=DataSpec.of("digits"))) is None
+    assert rates.expect(AuditStep(data=DataSpec.of("digits"))) is None
     by_steps = training(0, steps=50)
     rates.learn(by_steps, 5.0)
     elsewhere = train_step(DataSpec.of("digits+subset:300"), "lenet5", "natural", {**SMALL, "steps": 100}, seed=1)
@@ -93,23 +94,23 @@ def test_what_is_unlike_everything_has_no_expected_time(store: Store) -> None:
 
 
 def test_the_expected_time_respects_inputs_and_workers(store: Store) -> None:
-    rates = Rates()
+    rates = StepTimes()
     for seed in range(4):
         rates.learn(training(seed), 10.0)
-    planned = survey([small("four", *(training(seed) for seed in range(4)))], "smoke", store, rates)
-    assert planned.remaining(rates, 1) == Remaining(40.0, 0)
-    assert planned.remaining(rates, 2) == Remaining(20.0, 0)
-    assert planned.remaining(rates, 100) == Remaining(10.0, 0)
-    assert planned.remaining(rates, 1, [training(0).run_id]) == Remaining(30.0, 0)
-    assert planned.remaining(Rates(), 1) == Remaining(0.0, 4)
+    planned = plan_studies([small("four", *(training(seed) for seed in range(4)))], "smoke", store, rates)
+    assert planned.time_left(rates, 1) == TimeLeft(40.0, 0)
+    assert planned.time_left(rates, 2) == TimeLeft(20.0, 0)
+    assert planned.time_left(rates, 100) == TimeLeft(10.0, 0)
+    assert planned.time_left(rates, 1, [training(0).run_id]) == TimeLeft(30.0, 0)
+    assert planned.time_left(StepTimes(), 1) == TimeLeft(0.0, 4)
 
 
 def test_times_are_told_as_people_say_them() -> None:
-    assert [duration(s) for s in (0.44, 12, 200, 9000)] == ["0.4 s", "12 s", "3 min", "2.5 h"]
-    assert told_time(Remaining(0.0, 3)) == "unknown"
-    assert told_time(Remaining(60.0, 3)) == "at least 60 s, 3 steps of unknown time"
-    assert told_time(Remaining(60.0, 0)) == "about 60 s"
-    assert describe(training(2)) == "train lenet5 by natural on digits, seed 2"
+    assert [format_duration(s) for s in (0.44, 12, 200, 9000)] == ["0.4 s", "12 s", "3 min", "2.5 h"]
+    assert str(TimeLeft(0.0, 3)) == "unknown"
+    assert str(TimeLeft(60.0, 3)) == "at least 60 s, 3 steps of unknown time"
+    assert str(TimeLeft(60.0, 0)) == "about 60 s"
+    assert training(2).describe() == "train lenet5 by natural on digits, seed 2"
 
 
 def test_a_failure_is_listed_with_its_retry_and_the_rest_is_kept(store: Store) -> None:
@@ -124,31 +125,31 @@ def test_a_failure_is_listed_with_its_retry_and_the_rest_is_kept(store: Store) -
     assert not outcome.evidence[0].complete
     assert results.read(outcome.files[0]).measured[0].run == training(1).run_id
     with pytest.raises(FailedStepsError, match="diverged"):
-        run(study, "smoke", store, executor="here")
+        run(study, "smoke", store=store, executor="inline")
 
 
 def test_a_single_step_can_be_asked_for(store: Store) -> None:
     study = small("pair", training(0), training(1))
     wanted = training(1).run_id
-    run_studies([study], Request(("pair",), "smoke", "here", only=(wanted[:12],)), store)
+    run_studies([study], Request(("pair",), "smoke", "inline", only=(wanted[:12],)), store)
     assert [run.id for run in store.runs()] == [wanted]
     with pytest.raises(InputError, match="No step of this plan is called 'train-zzz'"):
-        survey([study], "smoke", store, Rates(), ["train-zzz"])
+        plan_studies([study], "smoke", store, StepTimes(), ["train-zzz"])
 
 
 def test_a_study_is_run_from_python(store: Store) -> None:
-    found = radii.studies.run("separation", "smoke", store, executor="here")
+    found = radii.studies.run("separation", "smoke", store=store, executor="inline")
     assert found.complete
     assert found.measured[0].result["train"]["minimum"] > 0
-    assert [record.name for record in started(store)] == ["separation"]
-    own = latest(named("separation", store), None, store)
+    assert [record.name for record in study_records(store)] == ["separation"]
+    own = latest(find_study("separation", store), None, store)
     assert own is not None
     with pytest.raises(InputError, match="No budget is called 'gpu'"):
-        radii.studies.run("separation", "gpu", store)  # type: ignore[arg-type]
+        radii.studies.run("separation", "gpu", store=store)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Did you mean 'separation'"):
-        radii.studies.run("seperation", "smoke", store)
+        radii.studies.run("seperation", "smoke", store=store)
     with pytest.raises(InputError, match="No executor is called 'slurm'"):
-        radii.studies.run("separation", "smoke", store, executor="slurm")
+        radii.studies.run("separation", "smoke", store=store, executor="slurm")
 
 
 def test_the_latest_evidence_is_collected_from_the_runs(store: Store) -> None:
@@ -163,11 +164,11 @@ def test_the_latest_evidence_is_collected_from_the_runs(store: Store) -> None:
 
 
 def test_started_studies_are_remembered_most_recent_first(store: Store) -> None:
-    remember(named("separation", store), "separation", "smoke", store)
+    record_study(find_study("separation", store), "separation", "smoke", store)
     time.sleep(0.01)
-    remember(named("subspaces", store), "subspaces", "cpu", store)
-    remember(small("python"), "python", "cpu", store)  # has no reference: it cannot be found again
-    assert [(record.name, record.budget) for record in started(store)] == [
+    record_study(find_study("subspaces", store), "subspaces", "cpu", store)
+    record_study(small("python"), "python", "cpu", store)  # has no reference: it cannot be found again
+    assert [(record.name, record.budget) for record in study_records(store)] == [
         ("subspaces", "cpu"),
         ("separation", "smoke"),
     ]
@@ -210,7 +211,7 @@ def test_a_killed_study_is_resumed_and_ends_with_the_same_bits(tmp_path: Path) -
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    steps = [cell.step for cell in named(str(tmp_path / "killed.toml"), stormy).cells("cpu")]
+    steps = [cell.step for cell in find_study(str(tmp_path / "killed.toml"), stormy).cells("cpu")]
     for step in steps:
         assert isinstance(step, Train)
         calm.ensure(step)
@@ -220,4 +221,4 @@ def test_a_killed_study_is_resumed_and_ends_with_the_same_bits(tmp_path: Path) -
 
 
 def test_a_survey_of_nothing_to_do() -> None:
-    assert Survey(()).remaining(Rates(), 2) == Remaining(0.0, 0)
+    assert StudyPlan(()).time_left(StepTimes(), 2) == TimeLeft(0.0, 0)

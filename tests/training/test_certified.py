@@ -10,7 +10,7 @@ from radii.errors import InputError
 from radii.models import MODELS
 from radii.models.zoo.isometric import Isometric
 from radii.threat import Ball
-from radii.training.certified import BUDGETS, certified_plan, multiply_adds, offset, temperature
+from radii.training.certified import LENGTHS, certified_plan, multiply_adds, offset, temperature
 from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 
@@ -22,7 +22,7 @@ def data(shape: tuple[int, ...], n: int = 500) -> Dataset:
     return Dataset(x, np.arange(n) % 10, tuple("0123456789"), "zeros")
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("budget", LENGTHS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_fits_all_data(shape: tuple[int, ...], budget: str) -> None:
     made = certified_plan(data(shape), Ball("l2", 0.5), budget)  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def test_work_bounds_the_length() -> None:
     assert images["steps"] * images["batch_size"] / 50_000 == pytest.approx(2.2, abs=0.3)
     small = certified_plan(data((1, 8, 8), 1400), Ball("l2", 0.5), "smoke").settings
     assert small["steps"] * small["batch_size"] / 1400 == pytest.approx(60, abs=1)
-    lengths = [certified_plan(data((3, 32, 32), 50_000), Ball("l2", 0.1), b).settings["steps"] for b in BUDGETS]
+    lengths = [certified_plan(data((3, 32, 32), 50_000), Ball("l2", 0.1), b).settings["steps"] for b in LENGTHS]
     assert lengths == sorted(lengths)
 
 

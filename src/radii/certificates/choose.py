@@ -9,13 +9,12 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from radii.certificates import bounds, lipschitz, nearest
+from radii.certificates import bounds, lipschitz
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
 from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.relaxations import Affine, Sum
 from radii.certificates.certificate import Arithmetic, Certificate
-from radii.certificates.smoothing import randomized
 from radii.errors import InputError, unknown_name
 from radii.models.classifier import check_inputs
 from radii.models.fingerprint import ModelState
@@ -253,11 +252,15 @@ def certify(
     if method == "nearest":
         if stored is None:
             raise InputError("The nearest-neighbor certificate needs the stored points.")
+        from radii.certificates import nearest
+
         return nearest.certify(x, stored, norm)
     if method in bounds.METHODS:
         return bounds.certify(model, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
     if sigma is None:
         raise InputError(f"The method {method!r} needs the noise that the model was trained with: sigma.")
+    from radii.certificates.smoothing import randomized
+
     if method == "estimate":
         return randomized.estimate(model, x, sigma, seed=seed, box=box)
     return randomized.certify_sequential(

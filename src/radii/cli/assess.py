@@ -10,20 +10,21 @@ from rich.markup import escape
 
 from radii.atomic import check_writable
 from radii.cli import terminal
-from radii.cli.terminal import Json, Seed
+from radii.cli.options import DatasetName, Json, OptionalThreat, Points, Seed, StoreFolder, Suite, Workers, open_store
 
 
 def assess(
-    dataset: Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")],
-    threat: Annotated[str | None, typer.Option(help="NORM:RADIUS, for example l2:0.5 or linf:8/255.")] = None,
+    dataset: DatasetName,
+    threat: OptionalThreat = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
-    points: Annotated[int, typer.Option(min=1, help="Test points to certify and attack.")] = 500,
-    suite: Annotated[str, typer.Option(help="Attacks: fast, standard, exhaustive.")] = "standard",
+    points: Points = 500,
+    suite: Suite = "standard",
     forecast: Annotated[
         bool | None, typer.Option(help="What more data would bring; by default on small data only.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes; 0 computes in this one.")] = None,
-    out: Annotated[Path, typer.Option(help="The report.")] = Path("report.html"),
+    workers: Workers = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The report, .html.")] = Path("report.html"),
+    store: StoreFolder = None,
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
@@ -42,6 +43,7 @@ def assess(
             points=points,
             suite=suite,
             seed=seed,
+            store=open_store(store),
             workers=workers,
             forecast=forecast,
         )

@@ -4,80 +4,92 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from radii.cli import terminal
-from radii.cli.evaluate import DatasetName, Model, Points, Threat, Weights
-from radii.cli.terminal import Device, Json, Seed, Trust
+from radii.cli.evaluate import model_name
+from radii.cli.options import (
+    DatasetName,
+    Device,
+    Json,
+    ModelName,
+    Points,
+    Seed,
+    StoreFolder,
+    Threat,
+    Trust,
+    Weights,
+    open_store,
+)
 from radii.errors import InputError
 from radii.tables import listing
 
+if TYPE_CHECKING:
+    from radii.runs.store import Run
+
 
 def attack(
-    model: Model,
+    model: ModelName,
     dataset: DatasetName,
     threat: Threat,
     name: Annotated[str, typer.Option("--attack", help="apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd, …")] = "apgd-ce",
     points: Points = 1000,
     weights: Weights = None,
     trust: Trust = None,
-    out: Annotated[Path | None, typer.Option(help="Adversarial inputs, labels and successes as .npz.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Adversarial inputs, labels and successes as .npz.")
+    ] = None,
+    store: StoreFolder = None,
     seed: Seed = 0,
     device: Device = "cpu",
     json: Json = None,
 ) -> None:
     """Try one attack on test points; its result is an upper bound of robust accuracy, no more."""
+    from radii.attacks.by_name import named
+    from radii.evaluation.accuracy import Accuracy
+    from radii.runs.inputs import DataSpec
+    from radii.runs.model_source import find_model
+    from radii.runs.steps import AttackStep
+    from radii.threat import Ball
+
+    named(name)  # a wrong name is reported before anything is loaded
+    if out is not None and out.suffix != ".npz":
+        raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
+    ball, folder = Ball.parse(threat), open_store(store, device)
+    source = find_model(model, weights=weights, trust=trust or (), store=folder)
+    step = AttackStep(model=source, data=DataSpec.of(dataset), ball=ball, attack=name, points=points, seed=seed)
+    with terminal.progress_shown():
+        run, seconds = terminal.compute(step, folder)
+    result = run.result
+    clean, unbroken = (Accuracy(result[key]["correct"], result[key]["total"]) for key in ("clean", "unbroken"))
+    rows = [
+        ("clean accuracy", clean),
+        (f"accuracy under {name}", unbroken),
+        ("broken by it", result["broken_by_attack"]),
+        ("passes through the network", f"{result['passes']:,}"),
+        ("seconds", seconds),
+        ("run", run.id),
+    ]
+    title = f"{model_name(source)} on {dataset}, threat {ball}"
+    terminal.show(json).print(terminal.table(listing(title, ("", "value [95% interval]"), rows)))
+    asked = {"model": model_name(source), "dataset": dataset, "threat": str(ball), "attack": name, "seed": seed}
+    terminal.write_json({"run": run.id, **asked, **result}, json)
+    if out is not None:
+        _write_inputs(run, out)
+
+
+def _write_inputs(run: Run, path: Path) -> None:
     import numpy as np
 
     from radii.atomic import write_whole
-    from radii.attacks.by_name import attack as attack_
-    from radii.attacks.by_name import named
-    from radii.data import sources
-    from radii.evaluation.accuracy import accuracy
-    from radii.evaluation.splits import choose
-    from radii.models.classifier import predict
-    from radii.runs.reference import find_model
-    from radii.threat import Ball
+    from radii.runs.steps.attack_step import load_adversarial
 
-    ball = Ball.parse(threat)
-    named(name)  # a wrong name is told before anything is loaded
-    if out is not None and out.suffix != ".npz":
-        raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
-    data = sources.load(dataset)
-    found = find_model(model, data, weights=weights, trust=trust or ())
-    net = found.model.to(device)
-    x, y = (tensor.to(device) for tensor in choose(data.test, points, seed))
-    with terminal.progress_shown():
-        clean = (predict(net, x) == y).cpu().numpy()
-        result = attack_(net, x, y, ball, name=name, seed=seed)
-    broken = result.broken.cpu().numpy()
-    rows = [
-        ("clean accuracy", accuracy(clean)),
-        (f"accuracy under {name}", accuracy(~broken)),
-        ("broken by it", int((broken & clean).sum())),
-        ("passes through the network", f"{int(result.queries.sum()):,}"),
-    ]
-    console = terminal.show(json)
-    console.print(
-        terminal.table(listing(f"{found.name} on {dataset}, threat {ball}", ("", "value [95% interval]"), rows))
-    )
-    summary = {
-        "model": found.name,
-        "dataset": dataset,
-        "threat": str(ball),
-        "attack": name,
-        "seed": seed,
-        "clean": accuracy(clean).summary(),
-        "unbroken": accuracy(~broken).summary(),
-        "passes": int(result.queries.sum()),
-    }
-    terminal.write_json(summary, json)
-    if out is not None:
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, x=result.x_adv.cpu().numpy(), y=y.cpu().numpy(), broken=broken)
-        write_whole(out, buffer.getvalue())
+    arrays, buffer = load_adversarial(run.folder), io.BytesIO()
+    x, y, broken = (arrays[name].numpy() for name in ("x_adv", "label", "broken"))
+    np.savez_compressed(buffer, x=x, y=y, broken=broken)
+    write_whole(path, buffer.getvalue())
 
 
 def register(app: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,56 +11,63 @@ from rich.markup import escape
 
 from radii.atomic import check_writable
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot
+from radii.cli.options import Json, NormName, OptionalThreat, Plot, StoreFolder, Threads, open_store, parse_threats
 
 if TYPE_CHECKING:
     from radii.data.dataset import Data
     from radii.geometry.audit import Audit
+    from radii.runs.store import Run
+
+USUAL_RADIUS = {"linf": ("8/255",), "l2": ("36/255",), "l1": ("1",)}
 
 
 def audit(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET…", help="mnist mnist+smooth:5 mnist+binarize")],
-    norm: Annotated[str, typer.Option(help="linf, l2 or l1.")] = "linf",
-    eps: Annotated[str | None, typer.Option(help="Radius, as 8/255; by default 8/255, 36/255 in l2, 1 in l1.")] = None,
+    threat: OptionalThreat = None,
+    norm: NormName = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only the separation, not the shape of the data.")] = False,
     pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the closest pairs: .png.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads; all cores by default.")] = None,
-    work: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep finished blocks here: a killed audit continues.")
-    ] = None,
+    threads: Threads = None,
+    store: StoreFolder = None,
     json: Json = None,
     plot: Plot = None,
 ) -> None:
     """How robust could any classifier on this data be? For example: radii audit mnist mnist+binarize."""
-    from radii.data.sources import load
-    from radii.geometry.audit import EPSILON
-    from radii.geometry.audit import audit as measure
     from radii.geometry.figures import audit_table
-    from radii.geometry.search.engine import Work
-    from radii.threat import Ball, parse_radius
+    from radii.runs.inputs import DataSpec
+    from radii.runs.steps import AuditStep
+    from radii.runs.steps.audit_step import load_audit
 
-    radius = parse_radius(eps) if eps else EPSILON.get(norm, 1.0)
-    ball = Ball.parse(f"{norm}:{radius!r}")
+    (ball,) = parse_threats([threat] if threat else [], norm, USUAL_RADIUS, default="linf")
     if pairs is not None:
         check_writable(pairs)
-    found: list[tuple[Audit, Data]] = []
+    folder = open_store(store)
+    audits: list[tuple[Audit, Data]] = []
+    runs: list[tuple[Run, str]] = []
+    if threads is not None:
+        os.environ["RADII_THREADS"] = str(threads)
     with terminal.progress_shown():
-        for number, name in enumerate(datasets):
-            data = load(name)
-            place = Work(workers, None if work is None else work / f"{number}")
-            found.append((measure(data, norm=ball.norm, epsilon=ball.radius, deep=not quick, work=place), data))
+        for name in datasets:
+            spec = DataSpec.of(name)
+            step = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius, deep=not quick)
+            runs.append(terminal.compute(step, folder))
+            audits.append((load_audit(runs[-1][0]), spec.load()))
     console = terminal.show(json)
-    title = f"audit, {ball.norm} {eps or ''}".rstrip()
-    console.print(terminal.table(audit_table([(data.name, audited) for audited, data in found], title)))
-    for audited, data in found:
-        for sentence in audited.verdict:
-            prefix = f"{data.name}: " if len(found) > 1 else ""
+    console.print(terminal.table(audit_table([(data.name, result) for result, data in audits], f"audit, {ball}")))
+    for (_, data), (run, seconds) in zip(audits, runs, strict=True):
+        console.print(escape(f"{data.name}: run {run.id}, seconds {seconds}"), soft_wrap=True)
+    for result, data in audits:
+        for sentence in result.verdict:
+            prefix = f"{data.name}: " if len(audits) > 1 else ""
             console.print(escape(prefix + sentence), soft_wrap=True)
     if pairs is not None:
-        _draw_pairs(*found[0], pairs)
+        _draw_pairs(*audits[0], pairs)
     if plot is not None:
-        _draw(found, plot)
-    results = [audited.summary() | {"name": data.name} for audited, data in found]
+        _draw(audits, plot)
+    results = [
+        result.summary() | {"name": data.name, "run": run.id}
+        for (result, data), (run, _) in zip(audits, runs, strict=True)
+    ]
     terminal.write_json(results[0] if len(results) == 1 else {"audits": results}, json)
 
 
@@ -69,23 +77,23 @@ def _draw_pairs(audited: Audit, data: Data, path: Path) -> None:
     write_pairs(closest_pairs(audited.train, data.train, data.train), path)
 
 
-def _draw(found: list[tuple[Audit, Data]], path: Path) -> None:
+def _draw(audits: list[tuple[Audit, Data]], path: Path) -> None:
     """An .html has all charts; a picture has the share of points for which each radius is possible."""
     from radii.geometry.figures import audit_charts
     from radii.report.charts import save
     from radii.report.galleries import closest_pairs_gallery
     from radii.report.html import Prose, Report, Section, write
 
-    charts = audit_charts([(data.name, audited) for audited, data in found])
+    charts = audit_charts([(data.name, result) for result, data in audits])
     if path.suffix.lower() != ".html":
         save(charts[0], path)
         return
-    words = tuple(Prose(f"{data.name}: {text}") for audited, data in found for text in audited.verdict)
+    words = tuple(Prose(f"{data.name}: {text}") for result, data in audits for text in result.verdict)
     sections = [Section("What the data allows", words), Section("Charts", charts)]
-    pictures = tuple(closest_pairs_gallery(audited, data) for audited, data in found if data.train.is_image)
+    pictures = tuple(closest_pairs_gallery(result, data) for result, data in audits if data.train.is_image)
     if pictures:
         sections.append(Section("The closest pairs", pictures))
-    write(Report(title="Audit of " + ", ".join(data.name for _, data in found), sections=tuple(sections)), path)
+    write(Report(title="Audit of " + ", ".join(data.name for _, data in audits), sections=tuple(sections)), path)
 
 
 def register(app: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,39 +10,61 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot, Seed, Trust
+from radii.cli.evaluate import model_name
+from radii.cli.options import (
+    DatasetName,
+    Device,
+    Json,
+    NormName,
+    OptionalPoints,
+    Plot,
+    Seed,
+    StoreFolder,
+    Threats,
+    Trust,
+    Weights,
+    open_store,
+    parse_threats,
+)
 from radii.tables import ChartSpec, Field, listing
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from radii.runs.inputs import DataSpec
+    from radii.runs.model_source import ModelSource
+    from radii.runs.store import Run, Store
+    from radii.threat import Ball
 
-    from radii.certificates.certificate import Certificate
-    from radii.data.dataset import Data, Dataset
-    from radii.evaluation.accuracy import CurvePoint
-    from radii.runs.reference import Found
-
-PAPER_RADII = ("36/255", "72/255", "108/255", "1")
+USUAL_RADII = {
+    "l2": ("36/255", "72/255", "108/255", "1"),
+    "linf": ("1/255", "2/255", "4/255", "8/255"),
+    "l1": ("0.5", "1", "2", "4"),
+}
 METHODS_HELP = "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest."
 
 
 def certify(
-    model: Annotated[str, typer.Argument(help="A run, a bundle, package.module:factory, or `nearest` for 1-NN.")],
-    dataset: Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")],
-    method: Annotated[list[str] | None, typer.Option(help=METHODS_HELP)] = None,
-    radius: Annotated[list[str] | None, typer.Option(help="A radius, as 36/255; may be repeated.")] = None,
-    norm: Annotated[str, typer.Option(help="l2, or linf (crown, ibp, nearest).")] = "l2",
-    points: Annotated[int | None, typer.Option(min=1, help="Only so many test points, balanced.")] = None,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run, a bundle, package.module:factory, or `nearest` for 1-NN.")
+    ],
+    dataset: DatasetName,
+    method: Annotated[list[str] | None, typer.Option("--method", help=METHODS_HELP)] = None,
+    threat: Threats = None,
+    norm: NormName = None,
+    points: OptionalPoints = None,
     sigma: Annotated[float | None, typer.Option(help="Smoothing: the noise the model was trained with.")] = None,
     alpha: Annotated[float, typer.Option(help="Smoothing: error probability of a statement.")] = 0.001,
     most: Annotated[int, typer.Option(min=1, help="Smoothing: samples an image at most.")] = 100_000,
     together: Annotated[bool, typer.Option("--together", help="Smoothing: one alpha for all images.")] = False,
     proof: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-proof takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
-    weights: Annotated[Path | None, typer.Option(help="Safetensors file for an import path.")] = None,
+    weights: Weights = None,
     trust: Trust = None,
-    vnnlib: Annotated[Path | None, typer.Option(help="Folder for ONNX and VNN-LIB files of the same points.")] = None,
+    vnnlib: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="ONNX and VNN-LIB files of the same points.")
+    ] = None,
+    store: StoreFolder = None,
     seed: Seed = 0,
+    device: Device = "cpu",
     plot: Plot = None,
     json: Json = None,
 ) -> None:
@@ -49,248 +72,151 @@ def certify(
 
     `auto` picks the strongest method that the model allows and says why.
     """
-    from radii.data import sources
-    from radii.threat import parse_radius
-
-    names = radius or list(PAPER_RADII)
-    radii = [parse_radius(text) for text in names]
-    data = sources.load(dataset)
-    test = data.test if points is None else data.test.subset(min(points, len(data.test)))
-    with terminal.progress_shown():
-        found, chosen, why = _chosen(model, data, method or ["auto"], norm, sigma, weights, trust or [])
-        if vnnlib is not None:
-            _write_properties(vnnlib, found, test, norm, radii)
-        if chosen == ["margin"] and norm == "l2":
-            _by_margin(found, test, names, radii, proof, layers, plot, json)
-            return
-        options = {
-            "norm": norm, "sigma": sigma, "alpha": alpha, "samples": most, "simultaneous": together, "seed": seed
-        }  # fmt: skip
-        proved = _certificates(found, chosen, data, test, radii, options)
-    _show_several(found, test, proved, why, names, radii, plot, json)
-
-
-def _chosen(
-    model: str, data: Data, methods: list[str], norm: str, sigma: float | None, weights: Path | None, trust: list[str]
-) -> tuple[Found, list[str], str]:
-    """The model, the methods that `auto` stands for, and the reason."""
     from radii.certificates.choose import METHODS
     from radii.errors import unknown_name
-    from radii.models.zoo.distance import DistanceClassifier
-    from radii.runs.reference import Found, find_model
-    from radii.threat import Ball
+    from radii.runs.inputs import DataSpec
+    from radii.runs.model_source import find_model
+    from radii.runs.steps.certify_step import Certify, NearestNeighborModel
 
-    known = Ball.parse(f"{norm}:1").norm
-    for name in methods:
+    balls = parse_threats(threat or [], norm, USUAL_RADII, default="l2")
+    names = list(dict.fromkeys(method or ["auto"]))
+    for name in names:
         if name not in (*METHODS, "auto"):
             raise unknown_name("certificate", name, (*METHODS, "auto"))
-    if model == "nearest" or methods == ["nearest"]:
-        classifier = DistanceClassifier(*data.train.tensors(slice(0, 2)), 1.0, known, len(data.classes))
-        return Found(classifier, f"1-NN on {data.train.name}"), ["nearest"], "distances to stored points alone"
-    found = find_model(model, data, weights=weights, trust=trust)
-    if "auto" not in methods:
-        return found, methods, ""
-    chosen, why = _automatic(found, data.shape, known, sigma)
-    return found, [chosen if name == "auto" else name for name in methods], f"{chosen}: {why}"
+    folder, data = open_store(store, device), DataSpec.of(dataset)
+    nearest = model == "nearest" or names == ["nearest"]
+    source = NearestNeighborModel() if nearest else find_model(model, weights=weights, trust=trust or (), store=folder)
+    count = points or len(data.load().test)
+    if vnnlib is not None and not isinstance(source, NearestNeighborModel):
+        _write_properties(vnnlib, source, data, folder, balls, (count, seed))
+    steps = [
+        Certify(
+            model=source, data=data, radii=tuple(ball.radius for ball in balls), points=count, seed=seed,
+            method="nearest" if nearest else name, norm=balls[0].norm, splits=("test",), sigma=sigma, alpha=alpha,
+            most=most, together=together, prove=proof,
+        )
+        for name in (["nearest"] if nearest else names)
+    ]  # fmt: skip
+    with terminal.progress_shown():
+        runs = {run.result["method"]: (run, seconds) for run, seconds in (terminal.compute(s, folder) for s in steps)}
+    title = f"1-NN on {dataset}" if isinstance(source, NearestNeighborModel) else model_name(source)
+    _print(title, dataset, balls, runs, layers, json)
+    if plot is not None:
+        _draw(plot, {name: run for name, (run, _) in runs.items()}, title, balls[0].norm)
+    certificates = [_summary(name, run, balls) for name, (run, _) in runs.items()]
+    first = certificates[0]["clean"]
+    content = {"model": title, "data": dataset, "points": first["total"], "accuracy": first["value"]}
+    terminal.write_json(content | {"certificates": certificates}, json)
 
 
-def _automatic(found: Found, shape: tuple[int, ...], norm: str, sigma: float | None) -> tuple[str, str]:
-    """The method that `auto` stands for and the reason; `auto` itself is the strongest proof of each point."""
-    from radii.certificates.choose import trained_bound
-
-    if sigma is not None and norm == "l2":
-        return "smoothing", f"noise of sigma {sigma:g} was given, and smoothing certifies any model under it"
-    if norm == "l2" and trained_bound(found.model, shape):
-        return "margin", "the network was built for a small Lipschitz constant, so a margin is a radius"
-    return "auto", "for each point the strongest of margins, intervals, CROWN and alpha-CROWN"
-
-
-def _write_properties(folder: Path, found: Found, test: Dataset, norm: str, radii: list[float]) -> None:
+def _write_properties(
+    folder: Path, source: ModelSource, data: DataSpec, store: Store, balls: Sequence[Ball], choice: tuple[int, int]
+) -> None:
+    """The network as ONNX and a VNN-LIB property for every point and radius; ``choice`` is points and seed."""
     from radii.certificates.vnnlib import write_instances
+    from radii.runs.inputs import choose_rows
+    from radii.runs.model_source import load_model
     from radii.threat import Ball
 
-    for radius in radii:
-        ball = Ball.parse(f"{norm}:{radius!r}")
-        write_instances(folder, found.model, test.tensors()[0], Ball(ball.norm, radius, test.box))
+    loaded = data.load()
+    model = load_model(source, store, loaded).model
+    x, _ = loaded.test.tensors(choose_rows(loaded.test, *choice))
+    for ball in balls:
+        write_instances(folder, model, x, Ball(ball.norm, ball.radius, loaded.test.box))
 
 
-def _certificates(
-    found: Found, methods: list[str], data: Data, test: Dataset, radii: list[float], options: dict[str, Any]
-) -> dict[str, Certificate]:
-    from radii.certificates.choose import certify as certify_
-
-    stored = data.train.tensors() if "nearest" in methods else None
-    x, _ = test.tensors()
-    return {
-        name: certify_(found.model, x, name, radii=radii, box=data.train.box, stored=stored, **options)
-        for name in dict.fromkeys(methods)
-    }
-
-
-def _show_several(
-    found: Found,
-    test: Dataset,
-    proved: dict[str, Certificate],
-    why: str,
-    names: list[str],
-    radii: list[float],
-    plot: Path | None,
-    json: str | None,
+def _print(
+    title: str, dataset: str, balls: Sequence[Ball], runs: dict[str, tuple[Run, str]], layers: bool, json: str | None
 ) -> None:
-    y = test.tensors()[1]
-    right = {name: (made.prediction == y).numpy() for name, made in proved.items()}
-    rows = [
-        (text, *(_accuracy(right[name] & made.covers(radius).numpy()) for name, made in proved.items()))
-        for text, radius in zip(names, radii, strict=True)
-    ]
-    columns = ("radius", *(f"{name}{'' if made.is_certified else ' (not certified)'}" for name, made in proved.items()))
+    """A row per radius and a column per method, then what a reader must know beside the table."""
+    columns: dict[str, list[str]] = {}
+    for name, (run, _) in runs.items():
+        result = run.result
+        test = result["test"]
+        label = name if result["kind"] != "estimate" else f"{name} (not certified)"
+        columns[label] = [_share(test["clean"]), *map(_share, test.get("certified") or test["estimated"])]
+        if "certified_by_sqrt2" in test:
+            columns[f"{name} by the √2 rule"] = [_share(test["clean"]), *map(_share, test["certified_by_sqrt2"])]
+    from radii.threat import format_radius
+
+    labels = ["0 (clean)", *(format_radius(ball.radius) for ball in balls)]
     console = terminal.show(json)
-    norm = next(iter(proved.values())).norm
-    console.print(terminal.table(listing(f"{found.name} on {test.name}, {norm}, {len(test)} points", columns, rows)))
-    for line in ([f"Chosen: {why}."] if why else []) + [line for made in proved.items() for line in _told(*made)]:
-        console.print(line)
-    if plot is not None:
-        series = {name: np_radius(made) for name, made in proved.items()}
-        _draw(plot, right, series, found.name, norm)
-    terminal.write_json(
+    count = next(iter(runs.values()))[0].result["test"]["clean"]["total"]
+    heading = f"{title} on {dataset}, {balls[0].norm}, {count} points"
+    rows = list(zip(labels, *columns.values(), strict=True))
+    console.print(terminal.table(listing(heading, ("radius", *columns), rows)))
+    for name, (run, seconds) in runs.items():
+        for line in _notes(name, run.result):
+            console.print(line)
+        if layers and "bound" in run.result:
+            each = [(b["name"], b["kind"], b["method"], f"{b['value']:.6g}") for b in run.result["bound"]["layers"]]
+            console.print(terminal.table(listing("Lipschitz bounds", ("layer", "kind", "how", "constant"), each)))
+        console.print(f"{name}: run {run.id}, seconds {seconds}", soft_wrap=True)
+
+
+def _share(summary: dict[str, Any]) -> str:
+    from radii.evaluation.accuracy import Accuracy
+
+    return str(Accuracy(summary["correct"], summary["total"]))
+
+
+def _notes(name: str, result: dict[str, Any]) -> list[str]:
+    """What a reader must know beside the table."""
+    notes = [f"Chosen: {name}: {result['why']}."] if result["why"] else []
+    if result["kind"] == "estimate":
+        return [*notes, f"{name} is an estimate from frequencies: nothing about it is certified."]
+    alpha = f", alpha {result['alpha']:g}" if result["alpha"] is not None else ""
+    notes.append(f"{name}: {result['kind']}{alpha}.")
+    if result["samples"] is not None:
+        notes.append(f"{name}: {result['samples']:,.0f} samples an image; {result['assumptions'][-1]}.")
+    if (bound := result.get("bound")) is not None:
+        how = "proved" if bound["proved"] else "bounded (fallback)"
+        notes.append(f"Lipschitz constant {how}: {bound['value']:.6g}; before the head {bound['features']:.6g}.")
+    return notes
+
+
+def _summary(name: str, run: Run, balls: Sequence[Ball]) -> dict[str, Any]:
+    """One method as JSON data."""
+    result = run.result
+    test = result["test"]
+    word = "estimated" if result["kind"] == "estimate" else "certified"
+    rows = [
         {
-            "model": found.name,
-            "data": test.name,
-            "points": len(test),
-            "chosen": why,
-            "certificates": [_summary(made, right[name], radii, name) for name, made in proved.items()],
-        },
-        json,
-    )
-
-
-def _accuracy(held: NDArray[np.bool_]) -> str:
-    from radii.evaluation.accuracy import accuracy
-
-    return str(accuracy(held))
-
-
-def np_radius(made: Certificate) -> NDArray[np.float64]:
-    """Radii as a numpy vector, 0 where the method abstains."""
-    return (made.radius * (made.prediction >= 0)).numpy()
-
-
-def _told(name: str, made: Certificate) -> list[str]:
-    """What a person should know beside the table."""
-    if not made.is_certified:
-        return [f"{name} is an estimate from frequencies: nothing about it is certified."]
-    samples = getattr(made, "samples", None)
-    told = [f"{name}: {made.kind}" + (f", alpha {made.alpha:g}" if made.alpha is not None else "") + "."]
-    if samples is not None:
-        told.append(f"{name}: {float(samples.double().mean()):,.0f} samples an image; {made.assumptions[-1]}.")
-    return told
-
-
-def _summary(made: Certificate, right: NDArray[np.bool_], radii: list[float], name: str) -> dict[str, Any]:
-    from radii.certificates.population import certified_accuracy_of_distribution
-    from radii.evaluation.accuracy import accuracy
-
-    rows = []
-    for radius in radii:
-        held = accuracy(right & made.covers(radius).numpy())
-        row: dict[str, Any] = {"radius": radius, "accuracy": held.value, "interval": list(held.interval)}
-        if made.is_certified:
-            count, alpha = held.correct, made.alpha or 0.0
-            row["population_at_least"] = certified_accuracy_of_distribution(count, held.total, alpha)
-        rows.append(row)
-    samples = getattr(made, "samples", None)
+            "radius": ball.radius,
+            "accuracy": share["value"],
+            "interval": share["interval"],
+            **{key: share[key] for key in ("population_at_least",) if key in share},
+        }
+        for ball, share in zip(balls, test[word], strict=True)
+    ]
+    for row, share in zip(rows, test.get("certified_by_sqrt2", ()), strict=False):
+        row["by_sqrt2"] = share["value"]
+    keys = ("kind", "norm", "alpha", "assumptions", "samples", "why")
     return {
         "name": name,
-        "method": made.method,
-        "kind": made.kind,
-        "norm": made.norm,
-        "alpha": made.alpha,
-        "assumptions": list(made.assumptions),
-        "samples": None if samples is None else float(samples.double().mean()),
-        "certified" if made.is_certified else "estimated": rows,
+        "run": run.id,
+        "method": result["certificate"],
+        **{key: result[key] for key in keys},
+        "clean": test["clean"],
+        word: rows,
+        **({"lipschitz": result["bound"]} if "bound" in result else {}),
     }
 
 
-def _by_margin(
-    found: Found,
-    test: Dataset,
-    names: list[str],
-    radii: list[float],
-    proof: bool,
-    layers: bool,
-    plot: Path | None,
-    json: str | None,
-) -> None:
-    """Two certificates of one network: the textbook one (margin over √2 L) and the tighter, pairwise one."""
-    from radii.certificates.lipschitz import certify as certify_
-    from radii.evaluation.accuracy import certified_curve
-    from radii.models.lipschitz.network_bound import lipschitz_bound
-
-    x, y = test.tensors()
-    bound = lipschitz_bound(found.model, test.shape, prove=proof)
-    tight = certify_(found.model, x, bound)
-    textbook = certify_(found.model, x, bound, form="sqrt2")
-    correct = (tight.prediction == y).numpy()
-    console = terminal.show(json)
-    if layers:
-        rows = [(layer.name, layer.kind, layer.method, f"{layer.value:.6g}") for layer in bound.layers]
-        console.print(terminal.table(listing("Lipschitz bounds", ("layer", "kind", "how", "constant"), rows)))
-    curves = {
-        name: certified_curve(correct, proved.radius.numpy(), [0.0, *radii])
-        for name, proved in (("certified", tight), ("by the √2 rule", textbook))
-    }
-    shares = [[point.bracket.proved for point in curve] for curve in curves.values()]
-    lines = zip(["0 (clean)", *names], *shares, strict=True)
-    title = f"{found.name} on {test.name}, L2, certified"
-    console.print(terminal.table(listing(title, ("radius", *curves), [tuple(line) for line in lines])))
-    how = "proved" if bound.is_proved else "bounded (fallback)"
-    console.print(f"Lipschitz constant {how}: {bound.value:.6g}; before the head {bound.features:.6g}.")
-    if plot is not None:
-        series = {"pairwise": tight.radius.numpy(), "√2 rule": textbook.radius.numpy()}
-        _draw(plot, dict.fromkeys(series, correct), series, found.name, "l2")
-    terminal.write_json(_result(found.name, test.name, tight, curves, bound), json)
-
-
-def _result(name: str, data: str, tight: Any, curves: dict[str, tuple[CurvePoint, ...]], bound: Any) -> dict[str, Any]:
-    """The figures as JSON data; the first point of each curve is clean accuracy."""
-    clean, *_ = pairwise = [point.bracket.proved for point in curves["certified"]]
-    textbook = [point.bracket.proved.value for point in curves["by the √2 rule"]]
-    radii = [point.radius for point in curves["certified"]]
-    return {
-        "model": name,
-        "data": data,
-        "points": clean.total,
-        "accuracy": clean.value,
-        "certified": [
-            {"radius": radius, "accuracy": share.value, "by_sqrt2": other}
-            for radius, share, other in list(zip(radii, pairwise, textbook, strict=True))[1:]
-        ],
-        "kind": tight.kind,
-        "norm": tight.norm,
-        "assumptions": list(tight.assumptions),
-        "lipschitz": {
-            "value": bound.value,
-            "features": bound.features,
-            "proved": bound.is_proved,
-            "layers": [{"name": b.name, "kind": b.kind, "value": b.value, "method": b.method} for b in bound.layers],
-        },
-    }
-
-
-def _draw(
-    path: Path, right: dict[str, NDArray[np.bool_]], proved: dict[str, NDArray[np.float64]], name: str, norm: str
-) -> None:
-    """Certified accuracy over the radius with its 95% interval, one series for each certificate."""
+def _draw(path: Path, runs: dict[str, Run], name: str, norm: str) -> None:
+    """Certified accuracy over the radius with its 95% interval, one series for each method."""
     import numpy as np
 
     from radii.evaluation.accuracy import ROBUST_ACCURACY, certified_curve, curve_rows
     from radii.report.charts import save
+    from radii.runs.steps.certify_step import load_certified_points
 
-    radii = np.linspace(0, max(float(radius.max()) for radius in proved.values()), 101).tolist()
-    curves = {series: certified_curve(right[series], radius, radii) for series, radius in proved.items()}
+    points = {method: load_certified_points(run) for method, run in runs.items()}
+    radii = np.linspace(0, max(float(each.radius.max()) for each in points.values()), 101).tolist()
+    curves = {method: certified_curve(each.right, each.radius, radii) for method, each in points.items()}
     spec = ChartSpec(
         "curves",
-        [row for series, curve in curves.items() for row in curve_rows(curve, ("proved",), certificate=series)],
+        [row for method, curve in curves.items() for row in curve_rows(curve, ("proved",), certificate=method)],
         Field("radius", f"{norm.replace('l', 'L', 1)} radius"),
         replace(ROBUST_ACCURACY, title="certified accuracy"),
         "certificate",

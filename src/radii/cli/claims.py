@@ -12,12 +12,14 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from radii.cli import terminal
-from radii.cli.terminal import Json
+from radii.cli.options import Json, OptionalBudget, StoreFolder, open_store
 from radii.errors import InputError
 
 if TYPE_CHECKING:
+    from radii.budget import Budget
     from radii.papers.claims.claim import Claim
     from radii.papers.claims.judgment import Verdict
+    from radii.runs.store import Store
     from radii.tables import Table
 
 COLORS = {"fails": "red", "holds": "green", "as printed": "cyan", "finding": "blue", "not run": "dim"}
@@ -31,7 +33,7 @@ CHEAP = ("formulas", "theory", "separation", "geometry")  # minutes, nothing tra
 
 def claims(
     what: Annotated[str | None, typer.Argument(help="A claim's id, a study, or a name in a paper: ding.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Judge by this budget's results: smoke, cpu or paper.")] = None,
+    budget: OptionalBudget = None,
     run: Annotated[
         bool, typer.Option("--run", help="First compute the studies that train nothing, if missing.")
     ] = False,
@@ -41,19 +43,22 @@ def claims(
     ] = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="The ledger as one offline page.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim fails.")] = False,
+    store: StoreFolder = None,
     json: Json = None,
 ) -> None:
     """Which statements of the papers hold: measured beside published, with the evidence."""
     from radii.atomic import check_writable
+    from radii.budget import check_budget
     from radii.papers.claims.claim import choose
-    from radii.papers.claims.judgment import check_budget, ledger, summary
+    from radii.papers.claims.judgment import ledger, summary
 
-    chosen, at = choose(what), check_budget(budget)
+    chosen, at = choose(what), None if budget is None else check_budget(budget)
+    folder = open_store(store)
     if html is not None:
         check_writable(html)
     if run:
-        _compute(chosen, budget or "cpu")
-    verdicts = ledger(chosen, budget=at)
+        _compute(chosen, at or "cpu", folder)
+    verdicts = ledger(chosen, folder, at)
     console = terminal.show(json)
     if coverage:
         from radii.papers.claims.coverage import coverage_table
@@ -75,26 +80,23 @@ def claims(
         raise typer.Exit(1)
 
 
-def _compute(chosen: Sequence[Claim], budget: str) -> None:
-    """The studies of the chosen claims that train nothing and have no result at the budget yet."""
-    from radii.papers.claims.judgment import check_budget
-    from radii.runs.executors import plan, run_here
-    from radii.runs.store import Store
+def _compute(chosen: Sequence[Claim], budget: Budget, store: Store) -> None:
+    """Run the studies of the chosen claims that train nothing and have no result at the budget yet."""
+    from radii.runs.executors import run_steps
     from radii.studies import results
+    from radii.studies.runner import save_evidence
     from radii.studies.study import registered_study
 
-    store, at = Store.default(), check_budget(budget) or "cpu"
     wanted = {claim.study for claim in chosen}
     with terminal.progress_shown():
-        for name in [name for name in CHEAP if name in wanted and results.find(name, store, at) is None]:
-            made = registered_study(name)
+        for name in [name for name in CHEAP if name in wanted and results.find(name, store, budget) is None]:
+            study = registered_study(name)
             try:
-                run_here(plan([cell.step for cell in made.cells(at)]), store)
+                run_steps([cell.step for cell in study.cells(budget)], store, workers=0)
             except InputError as error:  # a dataset that is not here must not keep the others from being judged
                 terminal.complain(f"{name} was not run: {error}")
                 continue
-            command = f"radii claims {name} --run --budget {at}"
-            results.save(results.to_json(results.collect(made, at, store), made, command), store)
+            save_evidence(study, budget, store, f"radii claims {name} --run --budget {budget}")
 
 
 def _list(console: Console, verdicts: Sequence[Verdict]) -> None:

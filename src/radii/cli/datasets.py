@@ -7,10 +7,11 @@ from dataclasses import asdict
 import typer
 
 from radii.cli import terminal
+from radii.cli.options import Json
 from radii.tables import listing
 
 
-def datasets(json: terminal.Json = None) -> None:
+def datasets(json: Json = None) -> None:
     """List the datasets of this machine and those that could be downloaded."""
     from radii.data import cache, sources
 

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from radii.cli import terminal
-from radii.cli.terminal import Device, Json, Plot, Seed, Trust
+from radii.cli.options import (
+    DatasetName,
+    Device,
+    Json,
+    ModelName,
+    Plot,
+    Points,
+    Seed,
+    StoreFolder,
+    Suite,
+    Threat,
+    Trust,
+    Weights,
+    open_store,
+)
 from radii.errors import InputError
 from radii.tables import listing
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from radii.certificates.certificate import Certificate
+    from radii.data.dataset import Data
     from radii.evaluation.scores import Scores
-    from radii.threat import Ball
+    from radii.runs.model_source import ModelSource
+    from radii.runs.steps import Evaluate
 
-Model = Annotated[str, typer.Argument(help="A run, a bundle, package.module:factory, .pt2 or .onnx.")]
-DatasetName = Annotated[str, typer.Argument(help="A name, a folder, .npz or parquet; +variant:arg may follow.")]
-Threat = Annotated[str, typer.Option(help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5.")]
-Points = Annotated[int, typer.Option(min=1, help="Points of the split, class-balanced; all if it has fewer.")]
-Weights = Annotated[Path | None, typer.Option(help="Safetensors for package.module:factory.")]
+Split = Literal["train", "test"]
 
 
 def evaluate(
-    model: Model,
+    model: ModelName,
     dataset: DatasetName,
     threat: Threat,
-    suite: Annotated[str, typer.Option(help="fast, standard, audited, exhaustive, black-box or pgd.")] = "standard",
+    suite: Suite = "standard",
     points: Points = 1000,
     split: Annotated[str, typer.Option(help="test, train or both (then with gaps).")] = "test",
     weights: Weights = None,
@@ -41,68 +50,76 @@ def evaluate(
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
     certify: Annotated[bool, typer.Option(help="Prove first: margins, intervals, CROWN, alpha-CROWN.")] = True,
     pictures: Annotated[Path | None, typer.Option(help="The worst examples as one .png.")] = None,
+    store: StoreFolder = None,
     seed: Seed = 0,
     device: Device = "cpu",
     json: Json = None,
     plot: Plot = None,
 ) -> None:
     """Clean accuracy, the bracket of robust accuracy, broken radii and reasons to doubt them."""
-    from radii.data import sources
-    from radii.evaluation.evaluate import evaluate as evaluate_
-    from radii.evaluation.splits import SplitScores, choose
-    from radii.runs.reference import find_model
+    from radii.attacks.suite import members
+    from radii.runs.inputs import DataSpec
+    from radii.runs.model_source import find_model
+    from radii.runs.score_files import load_scores
+    from radii.runs.steps import Evaluate
     from radii.threat import Ball
 
-    ball = Ball.parse(threat)
     if split not in ("test", "train", "both"):
         raise InputError(f"--split must be test, train or both, got {split!r} instead.")
-    data = sources.load(dataset)
-    found = find_model(model, data, weights=weights, trust=trust or ())
-    if not found.has_gradients and suite != "black-box":
-        raise InputError(f"{model} gives no gradients: use --suite black-box.")
-    net = found.model.to(device)
-    other = None if surrogate is None else find_model(surrogate, data, trust=trust or ()).model.to(device)
-    scores: dict[str, Scores] = {}
-    console = terminal.show(json)
+    members(suite)  # a wrong name is reported before anything is loaded
+    ball, folder = Ball.parse(threat), open_store(store, device)
+    source = find_model(model, weights=weights, trust=trust or (), store=folder)
+    other = None if surrogate is None else find_model(surrogate, trust=trust or (), store=folder)
+    data = DataSpec.of(dataset)
+    names = cast(tuple[Split, ...], ("train", "test") if split == "both" else (split,))
+    steps = {
+        name: Evaluate(
+            model=source, data=data, ball=ball, suite=suite, points=points, seed=seed, split=name, certify=certify,
+            lipschitz=lipschitz, surrogate=other,
+        )
+        for name in names
+    }  # fmt: skip
     with terminal.progress_shown():
-        for name in ("train", "test") if split == "both" else (split,):
-            part = data.train if name == "train" else data.test
-            x, y = (tensor.to(device) for tensor in choose(part, points, seed))
-            certificate, refusal = _certificate(net, x, ball) if certify else (None, None)
-            scores[name] = evaluate_(
-                net, x, y, ball, suite=suite, certificate=certificate, seed=seed, surrogate=other, lipschitz=lipschitz
-            )
+        runs = {name: terminal.compute(step, folder) for name, step in steps.items()}
+    scores = {name: load_scores(run)[0] for name, (run, _) in runs.items()}
+    console, loaded, title = terminal.show(json), data.load(), model_name(source)
     for name, result in scores.items():
-        _tell(console, f"{found.name} on {dataset} ({name}), threat {ball}, suite {suite}", result, data.classes)
-    if certify and refusal:
-        console.print(f"Nothing is proved: {escape(refusal)}")
-    summary = {name: result.summary() for name, result in scores.items()}
-    if split == "both":
-        gaps = SplitScores(scores["train"], scores["test"]).gaps
-        rows = [(name, f"{gap:+.3f}") for name, gap in gaps.items() if gap is not None]
-        console.print(terminal.table(listing("Gaps, train minus test", ("", ""), rows)))
-        terminal.write_json({"model": found.name, "dataset": dataset, **summary, "gaps": gaps}, json)
-    else:
-        only = {**summary[split], "table": scores[split].points.records()}
-        terminal.write_json({"model": found.name, "dataset": dataset, "split": split, **only}, json)
+        _print_scores(console, f"{title} on {dataset} ({name}), threat {ball}, suite {suite}", result, loaded.classes)
+        run, seconds = runs[name]
+        if refusal := run.result["no_certificate_because"]:
+            console.print(f"Nothing is proved: {escape(refusal)}")
+        console.print(f"run {run.id}, seconds {seconds}", soft_wrap=True)
+    ids = {name: run.id for name, (run, _) in runs.items()}
+    content = {"model": title, "dataset": dataset, "runs": ids}
+    terminal.write_json(content | _summary(scores, console), json)
     if plot is not None:
         from radii.evaluation.scores import curve_chart
         from radii.report.charts import save
 
-        save(curve_chart(scores, f"{found.name} on {dataset}"), plot)
+        save(curve_chart({str(name): own for name, own in scores.items()}, f"{title} on {dataset}"), plot)
     if pictures is not None:
-        _write_pictures(pictures, scores[name], x, console)
+        _write_pictures(pictures, scores[names[-1]], steps[names[-1]], loaded, console)
 
 
-def _certificate(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, str | None]:
-    """The strongest proof of each point, or None and why there is none."""
-    from radii.certificates.choose import choose
-
-    chosen = choose(model, x, ball)
-    return chosen.certificate, None if chosen.certificate else " ".join(chosen.refusals)
+def model_name(source: ModelSource) -> str:
+    """A model in a title: the run of a training, the name of a file, an import path."""
+    return getattr(source, "run_id", None) or source.label
 
 
-def _tell(console: Console, title: str, scores: Scores, classes: tuple[str, ...]) -> None:
+def _summary(scores: dict[Split, Scores], console: Console) -> dict[str, Any]:
+    """The JSON content: one split with its table of points, or both splits with their gaps, which are printed."""
+    from radii.evaluation.splits import SplitScores
+
+    if len(scores) == 1:
+        ((split, result),) = scores.items()
+        return {"split": split, **result.summary(), "table": result.points.records()}
+    gaps = SplitScores(scores["train"], scores["test"]).gaps
+    rows = [(name, f"{gap:+.3f}") for name, gap in gaps.items() if gap is not None]
+    console.print(terminal.table(listing("Gaps, train minus test", ("", ""), rows)))
+    return {**{name: result.summary() for name, result in scores.items()}, "gaps": gaps}
+
+
+def _print_scores(console: Console, title: str, scores: Scores, classes: tuple[str, ...]) -> None:
     """The summary, the classes and the alarms, for people."""
     console.print(terminal.table(scores.table(title)))
     console.print(terminal.table(scores.class_table(classes)))
@@ -114,12 +131,13 @@ def _tell(console: Console, title: str, scores: Scores, classes: tuple[str, ...]
         console.print(f"[bold yellow]alarm, {escape(alarm.name)}:[/] {escape(alarm.message)}", soft_wrap=True)
 
 
-def _write_pictures(path: Path, scores: Scores, x: Tensor, console: Console) -> None:
+def _write_pictures(path: Path, scores: Scores, step: Evaluate, data: Data, console: Console) -> None:
     from radii.atomic import write_whole
     from radii.data.gallery import encoded
     from radii.evaluation.examples import sheet, worst_examples
 
-    examples = worst_examples(scores, x)
+    split = data.test if step.split == "test" else data.train
+    examples = worst_examples(scores, split.tensors(step.rows(data))[0])
     if not examples:
         console.print("No correctly classified point was broken: there are no pictures.")
         return

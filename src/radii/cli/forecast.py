@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from radii.atomic import check_writable
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot
+from radii.cli.options import Json, Plot
 from radii.errors import InputError
 
 if TYPE_CHECKING:

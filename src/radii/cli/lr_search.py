@@ -1,4 +1,4 @@
-"""``radii lr-search``: the learning rate that a held-out part of the training data likes best."""
+"""``radii lr-search``: the learning rate that is best on a held-out part of the training data."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Annotated
 import typer
 
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot, Seed
-from radii.cli.train import (
-    BudgetName,
-    Config,
-    Dataset,
-    Method,
-    Model,
-    Overrides,
-    Preprocessing,
-    RecipeName,
-    ThreatName,
-    planned,
+from radii.cli.options import (
+    DatasetName,
+    Json,
+    OptionalBudget,
+    OptionalThreat,
+    Plot,
+    Seed,
+    StoreFolder,
+    Workers,
+    open_store,
 )
+from radii.cli.train import Config, Method, Model, Overrides, Preprocessing, RecipeName, training
 from radii.tables import ChartSpec, Field, listing
 
 
 def lr_search(
-    dataset: Dataset,
+    dataset: DatasetName,
     overrides: Overrides = None,
     model: Model = None,
     method: Method = None,
     recipe: RecipeName = None,
-    budget: BudgetName = None,
-    threat: ThreatName = None,
+    budget: OptionalBudget = None,
+    threat: OptionalThreat = None,
     preprocessing: Preprocessing = None,
     config: Config = None,
     trials: Annotated[int, typer.Option(min=1, help="Learning rates to try.")] = 16,
     low: Annotated[float, typer.Option(help="The smallest rate.")] = 1e-3,
     high: Annotated[float, typer.Option(help="The largest rate.")] = 10.0,
     validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the training split held out.")] = 0.1,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes; 0 computes in this one.")] = None,
+    workers: Workers = None,
+    store: StoreFolder = None,
     plot: Plot = None,
     seed: Seed = 0,
     json: Json = None,
@@ -47,17 +47,17 @@ def lr_search(
     Every trial is a run of its own: a killed search continues where it stopped.
     The defaults are those of Prach & Lampert 2025: 16 rates from 0.001 to 10.
     """
-    from radii.runs.rate_search import search
-    from radii.runs.store import Store
-    from radii.training.rate_trials import rates
+    from radii.runs.rate_search import draw_rates, search_rates
 
-    store = Store.default()
-    template = planned(
-        dataset, overrides, config, (model, method, preprocessing), (recipe, budget, threat), seed, store
-    )
+    folder = open_store(store)
+    template = training(
+        dataset, overrides, config, folder, model=model, method=method, recipe=recipe, budget=budget,
+        threat=threat, preprocessing=preprocessing, seed=seed,
+    )  # fmt: skip
+    rates = draw_rates(trials, low, high, seed)
     with terminal.progress_shown():
-        found = search(template, rates(trials, low, high, seed), validation=validation, store=store, workers=workers)
-    best = found.best
+        search = search_rates(template, rates, validation=validation, store=folder, workers=workers)
+    best = search.best
     shown = [
         (
             f"{trial.lr:g}" + (" ← best" if trial is best else ""),
@@ -65,15 +65,15 @@ def lr_search(
             "" if trial.train_accuracy is None else f"{trial.train_accuracy:.2%}",
             trial.run or "",
         )
-        for trial in found.trials
+        for trial in search.trials
     ]
     title = f"{template.model.name} on {dataset}, {template.method.name} training"
     terminal.show(json).print(terminal.table(listing(title, ("learning rate", "validation", "train", "run"), shown)))
-    terminal.write_json({"best": best.lr, "trials": found.rows()}, json)
+    terminal.write_json({"best": best.lr, "trials": search.rows()}, json)
     if plot is not None:
         from radii.report.charts import save
 
-        rows = [row for row in found.rows() if row["validation_accuracy"] is not None]
+        rows = [row for row in search.rows() if row["validation_accuracy"] is not None]
         chart = ChartSpec(
             "points",
             rows,

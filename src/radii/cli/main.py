@@ -1,20 +1,62 @@
-"""The command line: one module per command; here they are gathered and mistakes become sentences."""
+"""The command line: one module per command; a command's module is imported when the command is used."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from radii.allocator import keep_freed
 from radii.cli import terminal
-from radii.errors import ContradictionError, InputError
+from radii.cli.options import renamed
+from radii.errors import ContradictionError, InputError, unknown_name
+
+INTERRUPTED = 130
+COMMANDS = (
+    "assess",
+    "audit",
+    "train",
+    "lr-search",
+    "evaluate",
+    "attack",
+    "certify",
+    "export",
+    "verify",
+    "theory",
+    "study",
+    "forecast",
+    "claims",
+    "datasets",
+    "variants",
+    "runs",
+)
+
+
+class LazyCommands(TyperGroup):
+    """The commands, each loaded when it is used; ``--help`` loads all, without what they compute with."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The commands in the order of ``--help``."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command or group called ``cmd_name``."""
+        if cmd_name not in COMMANDS:
+            raise unknown_name("command", cmd_name, COMMANDS)
+        alone = typer.Typer(add_completion=False)
+        import_module(f"radii.cli.{cmd_name.replace('-', '_')}").register(alone)
+        return typer.main.get_group(alone).get_command(ctx, cmd_name)
+
 
 app = typer.Typer(
     name="radii",
+    cls=LazyCommands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -25,30 +67,6 @@ app = typer.Typer(
 @app.callback()
 def _main() -> None:
     keep_freed()
-
-
-INTERRUPTED = 130
-COMMANDS = (
-    "assess",
-    "audit",
-    "train",
-    "lr_search",
-    "evaluate",
-    "attack",
-    "certify",
-    "verify",
-    "export",
-    "theory",
-    "study",
-    "forecast",
-    "claims",
-    "datasets",
-    "variants",
-    "runs",
-)
-
-for command in COMMANDS:  # one module each; they import what is heavy when they run
-    import_module(f"radii.cli.{command}").register(app)
 
 
 def run() -> None:
@@ -65,7 +83,7 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def guarded(command) -> int:  # type: ignore[no-untyped-def]
+def guarded(command: Callable[[], Any]) -> int:
     """Run a command; a user's mistake becomes one sentence on stderr and an exit code."""
     try:
         code = int(command() or 0)
@@ -88,13 +106,22 @@ def guarded(command) -> int:  # type: ignore[no-untyped-def]
         terminal.complain(f"{error.strerror or error}{where}.")
         return 2
     except Exception as error:
-        if type(error).__module__.startswith(("click", "typer")):  # a wrong flag or a missing argument
-            terminal.complain(error.format_message() if hasattr(error, "format_message") else str(error))
-            return 2
-        if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch raises a RuntimeError
-            terminal.complain("There is not enough memory for this; choose a smaller model, width or batch size.")
-            return 2
-        raise
+        sentence = _usage_sentence(error)
+        if sentence is None:
+            raise
+        terminal.complain(sentence)
+        return 2
+
+
+def _usage_sentence(error: Exception) -> str | None:
+    """What a user reads for a wrong option, a missing argument or too little memory; None for any other error."""
+    if type(error).__module__.startswith(("click", "typer")):
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        command = getattr(getattr(error, "ctx", None), "command_path", "")
+        return renamed(command, getattr(error, "option_name", "")) or message
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch raises a RuntimeError
+        return "There is not enough memory for this; choose a smaller model, width or batch size."
+    return None
 
 
 if __name__ == "__main__":

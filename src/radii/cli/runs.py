@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from rich.markup import escape
 
 from radii import progress
 from radii.cli import terminal
-from radii.cli.terminal import Json
+from radii.cli.options import Json, StoreFolder, open_store
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -22,29 +23,25 @@ app = typer.Typer(help="List, show, compare and delete committed runs.", invoke_
 
 
 @app.callback()
-def runs(context: typer.Context, json: Json = None) -> None:
+def runs(context: typer.Context, store: StoreFolder = None, json: Json = None) -> None:
     """List committed runs; `show`, `compare` and `delete` take a run's id or the beginning of it; `check` reads all."""
     if context.invoked_subcommand:
         return
-    from radii.runs.store import Store
-
-    store = Store.default()
-    rows = [_row_or_damage(run) for run in store.runs()]
+    folder = open_store(store)
+    rows = [_row_or_damage(run) for run in folder.runs()]
     columns = ("run", "what", "main result", "seconds", "MB", "when")
     console = terminal.show(json)
     if rows:
-        console.print(terminal.table(listing(f"Runs in {store.root}", columns, [tuple(row.values()) for row in rows])))
+        console.print(terminal.table(listing(f"Runs in {folder.root}", columns, [tuple(row.values()) for row in rows])))
     else:
-        console.print(f"No runs in {store.root} yet; `radii train digits` makes one.")
+        console.print(f"No runs in {folder.root} yet; `radii train digits` makes one.")
     terminal.write_json(rows, json)
 
 
 @app.command()
-def show(run: str, json: Json = None) -> None:
+def show(run: str, store: StoreFolder = None, json: Json = None) -> None:
     """The spec, result and environment of one run."""
-    from radii.runs.store import Store
-
-    found = Store.default().find(run)
+    found = open_store(store).find(run)
     content = {"run": found.id, "spec": found.spec, "result": found.result, "environment": found.environment}
     if json is None:
         terminal.show().print_json(json_.dumps(content))
@@ -52,12 +49,10 @@ def show(run: str, json: Json = None) -> None:
 
 
 @app.command()
-def compare(first: str, second: str, json: Json = None) -> None:
+def compare(first: str, second: str, store: StoreFolder = None, json: Json = None) -> None:
     """Where two runs differ, in what was asked, in what came out, and in what they were computed with."""
-    from radii.runs.store import Store
-
-    store = Store.default()
-    one, two = store.find(first), store.find(second)
+    folder = open_store(store)
+    one, two = folder.find(first), folder.find(second)
     rows = []
     for part in ("spec", "result", "environment"):  # the last one has what bits depend on beyond the spec
         left, right = _flat(getattr(one, part), part), _flat(getattr(two, part), part)
@@ -74,30 +69,30 @@ def compare(first: str, second: str, json: Json = None) -> None:
 
 
 @app.command()
-def delete(runs: list[str], yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def delete(
+    runs: list[str],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    store: StoreFolder = None,
+) -> None:
     """Delete runs of this store, and nothing else."""
-    from radii.runs.store import Store
-
-    store = Store.default()
-    found = [store.own(run) for run in runs]
-    for run in found:
+    folder = open_store(store)
+    for run in [folder.own(name) for name in runs]:
         if yes or typer.confirm(f"Delete {run.id}?"):
-            store.delete(run)
+            folder.delete(run)
             terminal.show().print(f"deleted {run.id}")
 
 
 @app.command()
-def check(json: Json = None) -> None:
+def check(store: StoreFolder = None, json: Json = None) -> None:
     """Read every file of every run and compare it with its checksum; exit code 1 if a run is damaged.
 
     Runs of versions that wrote no checksums get them now, if their files can be read.
     """
     from radii.checksums import write_manifest
-    from radii.runs.store import Store
 
-    store, rows, adopted = Store.default(), [], 0
-    with terminal.progress_shown(), progress.task("reading", total=len(store.runs()), unit="runs") as task:
-        for run in store.runs():
+    folder, rows, adopted = open_store(store), [], 0
+    with terminal.progress_shown(), progress.task("reading", total=len(folder.runs()), unit="runs") as task:
+        for run in folder.runs():
             reason = run.damage(fresh=True)
             rows += [] if reason is None else [{"run": run.id, "damage": reason}]
             if reason is None and not run.has_manifest:
@@ -107,11 +102,11 @@ def check(json: Json = None) -> None:
     console = terminal.show(json)
     for row in rows:
         console.print(escape(f"{row['run']} is damaged: {row['damage']}."), soft_wrap=True)
-    whole = len(store.runs()) - len(rows)
+    whole = len(folder.runs()) - len(rows)
     told = f" {adopted} of an older version got checksums." if adopted else ""
     advice = " The commands that made damaged runs compute them again." if rows else ""
-    console.print(f"{whole} of {len(store.runs())} runs are as they were written.{told}{advice}", soft_wrap=True)
-    terminal.write_json({"runs": len(store.runs()), "damaged": rows, "adopted": adopted}, json)
+    console.print(f"{whole} of {len(folder.runs())} runs are as they were written.{told}{advice}", soft_wrap=True)
+    terminal.write_json({"runs": len(folder.runs()), "damaged": rows, "adopted": adopted}, json)
     if rows:
         raise typer.Exit(1)
 
@@ -139,12 +134,13 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _what(spec: dict[str, Any]) -> str:
-    """Dataset, model and method of a spec, wherever it keeps them."""
-    parts = []
-    inner = spec.get("model") if isinstance(spec.get("model"), dict) and "data" in spec["model"] else spec
-    assert isinstance(inner, dict)
+    """Dataset, model, method and threat of a step's fields."""
+    model = spec.get("model")
+    inner = model if isinstance(model, dict) and "data" in model else spec  # the training of the model, if there is one
     data = spec.get("data") or inner.get("data") or {}
-    parts.append("+".join([str(data.get("source", "")), *data.get("variants", [])]))
+    parts = [str(data.get("source", ""))]
+    if isinstance(model, dict):
+        parts.append(Path(model.get("path", "")).name or model.get("factory", ""))
     parts += [
         part["name"] for key in ("model", "method") if isinstance(part := inner.get(key), dict) and "name" in part
     ]
@@ -157,6 +153,11 @@ def _main(result: dict[str, Any]) -> str:
     """The figure to remember: the bracket of an evaluation, the test accuracy of a training, the separation of data."""
     if "robust_accuracy_at_least" in result:
         return f"robust {result['robust_accuracy_at_least']:.1%} to {result['robust_accuracy_at_most']:.1%}"
+    if "unbroken" in result:
+        return f"unbroken {result['unbroken']['value']:.1%}"
+    test = result.get("test")
+    if isinstance(test, dict) and "certified" in test:
+        return f"certified {test['certified'][0]['value']:.1%} at {result['radii'][0]:.4g}"
     if "test_accuracy" in result:
         return f"test {result['test_accuracy']:.1%}"
     if isinstance(train := result.get("train"), dict) and train.get("minimum") is not None:

@@ -13,9 +13,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -23,8 +22,12 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 
 from radii import progress
-from radii.atomic import check_chart, check_writable, write_whole
+from radii.atomic import write_whole
 from radii.tables import Table
+
+if TYPE_CHECKING:
+    from radii.runs.step import Step
+    from radii.runs.store import Run, Store
 
 # C0 and C1 controls but for tab and newline, marks of direction, line separators, tags, halves of surrogate pairs
 _UNSAFE = re.compile(
@@ -55,40 +58,6 @@ class CleanConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
-
-def _writable(target: str | None) -> str | None:
-    """A place that cannot be written is refused before the command works for hours."""
-    if target is not None and target != "-":
-        check_writable(Path(target))
-    return target
-
-
-Json = Annotated[
-    str | None,
-    typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.", callback=_writable),
-]
-
-
-def _drawable(path: Path | None) -> Path | None:
-    """A name that no chart can have is refused before the command works for hours."""
-    if path is not None:
-        check_chart(path)
-    return path
-
-
-Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.", callback=_drawable)
-]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
-Trust = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--trust",
-        metavar="package.module:name",
-        help="An import path that a file may name, or a .pt2 file: its code may run. Repeatable.",
-    ),
-]
 
 errors = CleanConsole(stderr=True, highlight=False)
 
@@ -146,6 +115,17 @@ def prepare_streams() -> None:
     if not any(isinstance(handler, ComplainHandler) for handler in log.handlers):
         log.addHandler(ComplainHandler())
         log.propagate = False
+
+
+def compute(step: Step, store: Store) -> tuple[Run, str]:
+    """The step's run, computed unless the store has it.
+
+    Returns:
+        The run, and the seconds it took as text, which says whether it was computed before.
+    """
+    known = store.is_done(step)
+    run = store.ensure(step)
+    return run, f"{run.environment['seconds']:.1f}" + (" (found, not computed again)" if known else "")
 
 
 def progress_shown() -> AbstractContextManager[None]:

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from typer.core import TyperGroup
 
 from radii.cli import terminal
-from radii.cli.terminal import Json, Plot, Seed
+from radii.cli.options import Json, Plot, Seed
 from radii.errors import unknown_name
 from radii.papers.theory.statements import STATEMENTS, Statement
 from radii.tables import listing

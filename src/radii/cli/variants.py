@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from radii.atomic import write_whole
 from radii.cli import terminal
+from radii.cli.options import Json
 from radii.tables import listing
 
 WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--pca")
@@ -48,7 +49,7 @@ def variants(
     edges: Annotated[bool, typer.Option("--edges", help="Canny edges, sigma 1.")] = False,
     chain: Annotated[list[str] | None, typer.Option(help="Several in turn, as smooth:3+binarize.")] = None,
     out: Annotated[Path | None, typer.Option(help="The picture to write; NAME-variants.png by default.")] = None,
-    json: terminal.Json = None,
+    json: Json = None,
 ) -> None:
     """Draw a dataset's variants side by side, for example: radii variants mnist --smooth 2 5 8."""
     from radii import progress

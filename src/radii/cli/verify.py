@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radii.cli import terminal
-from radii.cli.terminal import Json, Seed
+from radii.cli.options import Json, Seed
 
 if TYPE_CHECKING:
     from radii.certificates.complete.verify import Verification

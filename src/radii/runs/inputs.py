@@ -1,4 +1,4 @@
-"""What steps are made of: data by content, and components by name with all arguments written out."""
+"""The parts of a step's spec: data identified by content, and components by name with all arguments written out."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from radii.atomic import whole_file
 from radii.data import sources
-from radii.data.dataset import Data
+from radii.data.dataset import Data, Dataset, balanced_order
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.spec import Spec
 
 
 class DataSpec(Spec):
-    """A dataset by what it contains: the digests of its splits.
+    """A dataset identified by its content: the digests of its splits.
 
-    ``source`` says where to find it and is not hashed: the same images under
+    ``source`` says where the data is and is not hashed: the same images under
     another path are the same data.
     """
 
@@ -36,15 +37,34 @@ class DataSpec(Spec):
         train, test = sources.digest(name)
         return cls(source=name, train=train, test=test)
 
+    @property
+    def base(self) -> str:
+        """The name without variants: ``mnist`` of ``mnist+smooth:3``."""
+        return self.source.partition("+")[0]
+
     def load(self) -> Data:
-        """The data, if it is still what the digests say."""
+        """The data.
+
+        Raises:
+            InputError: the content has changed since the spec was written.
+        """
         if sources.digest(self.source) != (self.train, self.test):
             raise InputError(f"The dataset {self.source} has changed since this run was planned; plan it again.")
         return sources.load(self.source)
 
 
-def keep(data: Data, folder: Path) -> DataSpec:
-    """Write in-memory data where other processes can load it; the file is named by its content."""
+def data_spec(data: str | Data, folder: Path) -> DataSpec:
+    """The spec of a dataset.
+
+    Args:
+        data: a name as on the command line, or a dataset in memory.
+        folder: where a dataset in memory is written, so that other processes can load it.
+    """
+    return DataSpec.of(data) if isinstance(data, str) else save_data(data, folder)
+
+
+def save_data(data: Data, folder: Path) -> DataSpec:
+    """Write a dataset into ``folder`` as an ``.npz`` file that is named by its content."""
     content = hashlib.sha256(f"{data.train.digest} {data.test.digest}".encode()).hexdigest()[:12]
     path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', data.name)}-{content}.npz"
     if not path.exists():
@@ -60,13 +80,18 @@ def keep(data: Data, folder: Path) -> DataSpec:
     return DataSpec.of(str(path))
 
 
+def choose_rows(split: Dataset, points: int, seed: int) -> NDArray[np.int64]:
+    """A class-balanced choice of ``points`` rows of ``split`` in rising order; all rows if it has fewer."""
+    return np.sort(balanced_order(split.y, seed)[:points])
+
+
 class Component(Spec):
-    """A model, method or attack by name, with every argument written out."""
+    """A model or method by name, with every argument written out."""
 
     name: str
     arguments: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, registry: Registry, name: str, given: dict[str, Any] | None = None) -> Component:
-        """``name`` of ``registry`` with ``given`` arguments checked and defaults added."""
-        return cls(name=name, arguments=registry.arguments(name, given or {}))
+    def of(cls, registry: Registry, name: str, arguments: dict[str, Any] | None = None) -> Component:
+        """``name`` of ``registry``; ``arguments`` are checked against its signature and defaults are added."""
+        return cls(name=name, arguments=registry.arguments(name, arguments or {}))

@@ -1,28 +1,37 @@
-"""From what a user names to the steps that compute it: ``radii.train`` and the plans of commands."""
+"""Trainings by name: from a dataset, a model and a method to the step that trains it, and ``radii.train``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 from torch import nn
 
+from radii.budget import Budget
 from radii.data.dataset import Data
+from radii.errors import InputError
 from radii.models import MODELS
 from radii.models.io.bundle import Architecture, load_bundle
-from radii.runs.inputs import Component, DataSpec, keep
-from radii.runs.steps import Train
+from radii.runs.inputs import Component, DataSpec
+from radii.runs.inputs import data_spec as content_spec
+from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
 from radii.spec import explain
+from radii.threat import Ball
+from radii.training.certified import certified_plan
 from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 from radii.training.preprocessing import Preprocessing
+from radii.training.recipes import Plan, laid_over, plan
+
+MODEL, METHOD = "simple-convnet", "natural"  # what is trained unless the user says otherwise
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A trained classifier, ready to use, and the run that holds it."""
 
     model: nn.Module
@@ -36,27 +45,40 @@ class Trained:
 
 
 def data_spec(data: str | Data, store: Store) -> DataSpec:
-    """The spec of a dataset by name, or of one in memory, which is then kept beside the runs."""
-    return DataSpec.of(data) if isinstance(data, str) else keep(data, store.root / "inputs")
+    """The spec of a dataset by name, or of one in memory, which is then written beside the runs."""
+    return content_spec(data, store.root / "inputs")
 
 
 def train_step(
     data: DataSpec,
     model: str,
     method: str,
-    settings: dict[str, Any] | None = None,
+    settings: Settings | None = None,
     preprocessing: Preprocessing = "center",
     seed: int = 0,
 ) -> Train:
-    """A training with ``settings`` such as ``{"model": {"widen": 0.5}, "optimizer": {"lr": 0.1}, "epochs": 5}``."""
-    rest = dict(settings or {})
-    model_arguments, method_arguments = rest.pop("model", {}), rest.pop("method", {})
+    """The training step of a model and a method by name.
+
+    Args:
+        data: the dataset.
+        model: a name or an import path.
+        method: how to train; a name or an import path.
+        settings: KEY=VALUE settings as nested sections, for example
+            ``{"model": {"widen": 0.5}, "optimizer": {"lr": 0.1}, "epochs": 5}``.
+        preprocessing: what happens to inputs inside the model.
+        seed: the seed of every random stream.
+
+    Raises:
+        InputError: a name or a setting is not known; all mistakes are reported at once.
+    """
+    recipe = {key: value for key, value in (settings or {}).items() if key not in ("model", "method")}
+    sections = settings or {}
     try:
         return Train(
             data=data,
-            model=Component.of(MODELS, model, model_arguments),
-            method=Component.of(METHODS, method, method_arguments),
-            recipe=Recipe.model_validate(rest),
+            model=Component.of(MODELS, model, dict(sections.get("model", {}))),
+            method=Component.of(METHODS, method, dict(sections.get("method", {}))),
+            recipe=Recipe.model_validate(recipe),
             preprocessing=preprocessing,
             seed=seed,
         )
@@ -64,26 +86,106 @@ def train_step(
         raise explain(error, "training settings") from error
 
 
+def named_training(
+    data: DataSpec,
+    model: str | None = None,
+    method: str | None = None,
+    *,
+    recipe: str | None = None,
+    budget: Budget | None = None,
+    threat: Ball | None = None,
+    settings: Settings | None = None,
+    preprocessing: Preprocessing | None = None,
+    seed: int = 0,
+) -> Train:
+    """The training step of a recipe by name, scaled to a budget and changed by the user's own words.
+
+    Args:
+        data: the dataset.
+        model: a name or an import path; the recipe's by default, else ``simple-convnet``.
+        method: how to train; the recipe's by default, else ``natural``.
+        recipe: the name of a paper's recipe, or ``certified``.
+        budget: scales the recipe; ``paper`` by default, ``cpu`` for ``certified``.
+        threat: what ``certified`` shall prove.
+        settings: KEY=VALUE settings, laid over the recipe's.
+        preprocessing: the recipe's by default, else ``center``.
+        seed: the seed of every random stream.
+    """
+    sections: Settings = {}
+    if recipe is not None:
+        if recipe == "certified":
+            scaled = _certified(data, budget, threat, model or method)
+        else:
+            scaled = plan(recipe, budget or "paper", model, method)
+        model, method, preprocessing = scaled.model, scaled.method, preprocessing or scaled.preprocessing
+        sections = scaled.settings
+    sections = laid_over(sections, settings or {})
+    return train_step(data, model or MODEL, method or METHOD, sections, preprocessing or "center", seed)
+
+
+def _certified(data: DataSpec, budget: Budget | None, threat: Ball | None, name: str | None) -> Plan:
+    """The recipe that follows from the data and the threat."""
+    if name is not None:
+        raise InputError("The recipe certified chooses the model and the method; leave --model and --method out.")
+    if threat is None:
+        raise InputError("The recipe certified needs a threat to prove, for example l2:0.5.")
+    return certified_plan(data.load().train, threat, budget or "cpu")
+
+
 def train(
     data: str | Data,
-    model: str = "simple-convnet",
-    method: str = "natural",
-    settings: dict[str, Any] | None = None,
+    model: str | None = None,
+    method: str | None = None,
     *,
-    preprocessing: Preprocessing = "center",
+    recipe: Recipe | str | None = None,
+    budget: Budget | None = None,
+    threat: Ball | str | None = None,
+    model_arguments: Settings | None = None,
+    method_arguments: Settings | None = None,
+    preprocessing: Preprocessing | None = None,
     seed: int = 0,
     store: Store | None = None,
-) -> Trained:
-    """Train a classifier, or find the one that this call trained before.
+) -> TrainedModel:
+    """Train a classifier, or load the one that the same call has trained before.
 
-    ``data`` is a name as on the command line or a :class:`Data`.
+    Args:
+        data: a name as on the command line, or a dataset in memory.
+        model: a name or an import path; the recipe's by default, else ``simple-convnet``.
+        method: how to train; the recipe's by default, else ``natural``.
+        recipe: length, batches, optimizer and augmentation; or the name of a paper's recipe; or ``certified``.
+        budget: scales a recipe by name; ``paper`` by default, ``cpu`` for ``certified``.
+        threat: what the recipe ``certified`` shall prove, for example ``"l2:0.5"``.
+        model_arguments: arguments of the model, for example ``{"width": 32}``.
+        method_arguments: arguments of the method, for example ``{"threat": "linf:8/255"}``.
+        preprocessing: ``none``, ``center`` or ``standardize``, inside the model; the recipe's, else ``center``.
+        seed: the seed of every random stream.
+        store: where the run is kept; :meth:`Store.default` by default.
+
+    Returns:
+        The model in eval mode, its architecture and its run.
+
+    Raises:
+        InputError: a name or an argument is not known, or the training diverged.
     """
     store = store or Store.default()
-    step = train_step(data_spec(data, store), model, method, settings, preprocessing, seed)
-    return trained(store.ensure(step), trust={model})
+    settings: dict[str, Any] = {"model": dict(model_arguments or {}), "method": dict(method_arguments or {})}
+    if isinstance(recipe, Recipe):
+        settings |= recipe.model_dump()
+    step = named_training(
+        data_spec(data, store),
+        model,
+        method,
+        recipe=recipe if isinstance(recipe, str) else None,
+        budget=budget,
+        threat=Ball.parse(threat) if isinstance(threat, str) else threat,
+        settings=settings,
+        preprocessing=preprocessing,
+        seed=seed,
+    )
+    return load_trained(store.ensure(step), trust={step.model.name})
 
 
-def trained(run: Run, trust: Collection[str] = ()) -> Trained:
+def load_trained(run: Run, trust: Collection[str] = ()) -> TrainedModel:
     """The classifier of a training run; ``trust`` holds the import paths that it may name."""
     model, architecture = load_bundle(run.folder, trust)
-    return Trained(model, architecture, run)
+    return TrainedModel(model, architecture, run)

@@ -1,15 +1,64 @@
-"""The learning-rate search as a set of trainings: each a run, so a killed search continues and nothing is repeated."""
+"""Learning-rate search: log-uniform rates, each a training of its own, judged on points held out of the train split.
+
+Every training is a run, so a killed search continues and nothing is repeated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from radii.runs.executors import FailedStepsError, run_here, run_processes
-from radii.runs.steps import Train
+import numpy as np
+
+from radii.errors import InputError
+from radii.randomness import numpy_stream
+from radii.runs.executors import Observer, executor_named, raise_failures
+from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
-from radii.training.rate_trials import Search, Trial
 
 DIVERGED = "Training diverged"
+
+
+@dataclass(frozen=True)
+class RateTrial:
+    """One learning rate and the accuracies it reached; None if the training diverged."""
+
+    lr: float
+    validation_accuracy: float | None
+    train_accuracy: float | None
+    run: str | None
+
+
+@dataclass(frozen=True)
+class RateSearch:
+    """All trials, by rising rate."""
+
+    trials: tuple[RateTrial, ...]
+
+    @property
+    def best(self) -> RateTrial:
+        """The trial of highest validation accuracy; of equals the smallest rate."""
+        finished = [trial for trial in self.trials if trial.validation_accuracy is not None]
+        if not finished:
+            raise InputError("Every learning rate of the search diverged; search lower with --low and --high.")
+        return max(finished, key=lambda trial: (trial.validation_accuracy or 0.0, -trial.lr))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Tidy rows for tables and charts."""
+        return [asdict(trial) for trial in self.trials]
+
+
+def draw_rates(trials: int, low: float, high: float, seed: int) -> list[float]:
+    """``trials`` rates with log(rate) uniform in [log low, log high], one in each of as many equal slices, rising.
+
+    Slices keep every draw log-uniform and leave no gap by bad luck; three
+    significant digits keep the commands that repeat them short.
+    """
+    if trials < 1 or not 0 < low < high:
+        raise InputError(f"A search needs trials and 0 < low < high, got {trials} trials in [{low:g}, {high:g}].")
+    place = (np.arange(trials) + numpy_stream(seed, "learning rates").random(trials)) / trials
+    return [float(f"{low * (high / low) ** part:.3g}") for part in place]
 
 
 def trial_steps(template: Train, rates: Sequence[float], validation: float) -> list[Train]:
@@ -22,39 +71,27 @@ def trial_steps(template: Train, rates: Sequence[float], validation: float) -> l
     return steps
 
 
-def search(
-    template: Train, rates: Sequence[float], *, validation: float = 0.1, store: Store, workers: int | None = None
-) -> Search:
-    """Train at every rate; one that diverges is told as such and does not stop the others."""
+def search_rates(
+    template: Train, rates: Sequence[float], *, store: Store, validation: float = 0.1, workers: int | None = None
+) -> RateSearch:
+    """Train at every rate; a training that diverges is recorded as such and does not stop the others.
+
+    Args:
+        template: the training, whose learning rate is replaced.
+        rates: the rates to try.
+        store: where the runs are kept.
+        validation: share of the train split that is held out.
+        workers: worker processes; 0 computes in this process, None takes one per core.
+    """
     steps = trial_steps(template, rates, validation)
-    if workers == 0:
-        for step in steps:
-            _tolerant(step, store)
-    else:
-        try:
-            run_processes(steps, store, workers)
-        except Exception as error:
-            if not _only_divergence(error):
-                raise
-    return Search(tuple(_trial(step, store) for step in steps))
+    failures = executor_named("processes", workers).run(steps, store, Observer())
+    raise_failures({run_id: error for run_id, error in failures.items() if DIVERGED not in str(error)})
+    return RateSearch(tuple(_trial(step, store) for step in steps))
 
 
-def _tolerant(step: Train, store: Store) -> None:
-    try:
-        run_here([step], store)
-    except ValueError as error:
-        if DIVERGED not in str(error):
-            raise
-
-
-def _only_divergence(error: Exception) -> bool:
-    failures = list(error.failures.values()) if isinstance(error, FailedStepsError) else [error]
-    return all(DIVERGED in str(failure) for failure in failures)
-
-
-def _trial(step: Train, store: Store) -> Trial:
+def _trial(step: Train, store: Store) -> RateTrial:
     rate = step.recipe.optimizer.lr
     if not store.is_done(step):
-        return Trial(rate, None, None, None)
+        return RateTrial(rate, None, None, None)
     run = Run(store.folder(step))
-    return Trial(rate, run.result["test_accuracy"], run.result["train_accuracy"], run.id)
+    return RateTrial(rate, run.result["test_accuracy"], run.result["train_accuracy"], run.id)

@@ -32,7 +32,7 @@ ARRAYS = (
 def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
     """Per-point arrays, the worst inputs found, and which rows of the test split they are."""
     tensors = {name: torch.from_numpy(np.ascontiguousarray(getattr(scores.points, name))) for name in ARRAYS}
-    tensors |= {"rows": torch.from_numpy(rows), "x_adv": scores.x_adv.contiguous()}
+    tensors |= {"rows": torch.from_numpy(rows), "x_adv": scores.x_adv.cpu().contiguous()}
     meta = {
         "ball": scores.ball.model_dump(mode="json"),
         "suite": scores.suite,

@@ -7,12 +7,56 @@ for it, because it has the same hash.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pydantic import ValidationError
+
+from radii.errors import InputError, unknown_name
+from radii.registry import Registry
+from radii.runs.inputs import DataSpec
 from radii.runs.store import Workspace
-from radii.spec import Spec
+from radii.spec import Spec, explain
+
+STEPS = Registry(
+    "step",
+    {
+        "train": "radii.runs.steps.train_step:Train",
+        "audit": "radii.runs.steps.audit_step:AuditStep",
+        "evaluate": "radii.runs.steps.evaluate_step:Evaluate",
+        "attack": "radii.runs.steps.attack_step:AttackStep",
+        "certify": "radii.runs.steps.certify_step:Certify",
+        "prove": "radii.runs.steps.prove_step:Prove",
+        "theory": "radii.papers.paper_steps:Theory",
+        "formula": "radii.papers.paper_steps:Formula",
+        "volume": "radii.papers.paper_steps:MeasureVolume",
+        "interclass": "radii.papers.paper_steps:MeasureInterclassDistance",
+        "spectrum": "radii.papers.paper_steps:MeasureSpectrum",
+        "neighbor-distances": "radii.papers.paper_steps:MeasureNeighborDistances",
+    },
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work a step is, to estimate its time from steps like it.
+
+    ``keys`` identify comparable steps, the most specific key first; the time
+    of comparable steps is proportional to ``amount`` (optimizer steps, points).
+    """
+
+    keys: tuple[str, ...]
+    amount: float
+
+    @classmethod
+    def of(cls, kind: str, *levels: object, amount: float = 1.0) -> Effort:
+        """The effort of a step of ``kind``; each of ``levels`` is JSON data, the most specific first."""
+        texts = (json.dumps([kind, level], sort_keys=True, default=str) for level in levels)
+        return cls(tuple(hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts), amount)
 
 
 class Step(Spec):
@@ -38,6 +82,16 @@ class Step(Spec):
         """Steps that must be committed before this one."""
         return tuple(value for name in type(self).model_fields if isinstance(value := getattr(self, name), Step))
 
+    def describe(self) -> str:
+        """The step in a few words: ``train lenet5 by adversarial on mnist+smooth:3``."""
+        data = getattr(self, "data", None)
+        subject = data.source if isinstance(data, DataSpec) else getattr(self, "name", "")
+        return f"{self.kind} {subject}".strip()
+
+    def effort(self) -> Effort:
+        """What the time of this step depends on; by default everything but its seed."""
+        return Effort.of(self.kind, {**self.canonical(), "seed": None})
+
     @abstractmethod
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Do the work in ``work.folder``; the returned JSON becomes ``result.json``."""
@@ -55,3 +109,29 @@ def plan(steps: Sequence[Step]) -> list[Step]:
     for step in steps:
         add(step)
     return list(ordered.values())
+
+
+def from_json(content: dict[str, Any]) -> Step:
+    """The step that :meth:`Step.to_json` wrote, on this machine or another.
+
+    Args:
+        content: the JSON data: kind, revision and fields.
+
+    Raises:
+        InputError: the kind is unknown, its revision is another, or a field is not valid.
+    """
+    kind = content.get("step")
+    if not isinstance(kind, str) or kind not in STEPS:
+        raise unknown_name("step", str(kind), STEPS)
+    known: type[Step] = STEPS.entry(kind)
+    if content.get("revision") != known.revision:
+        raise InputError(
+            f"This {kind} step has revision {content.get('revision')}, this version of radii has "
+            f"{known.revision}: its meaning has changed, plan it again."
+        )
+    try:
+        return known.model_validate(content.get("spec"))
+    except ValidationError as error:
+        raise explain(error, f"{kind} step") from error
+    except TypeError as error:  # a field of a spec with its own constructor, as Ball has, is missing
+        raise InputError(f"{kind} step: {error}.") from error

@@ -13,11 +13,11 @@ from safetensors.numpy import load_file
 from radii.data.dataset import Data
 from radii.evaluation.scores import Scores
 from radii.geometry.separation import separation
-from radii.runs.executors import run_here, run_processes
+from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import data_spec, train_step
 from radii.runs.score_files import load_scores
-from radii.runs.steps import Audit, Evaluate, Train
+from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.store import Run, Store
 from radii.studies.scaling_forecast import Forecast
 from radii.studies.subset_curve import subset_curve
@@ -196,14 +196,11 @@ def assess(
     evaluations = [
         Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed) for step in trainings.values()
     ]
-    audit = Audit(data=spec, norm=ball.norm, epsilon=ball.radius)
+    audit = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius)
     wanted = len(loaded.train) <= SHOWN if forecast is None else forecast
     curve = subset_curve(trainings[LIPSCHITZ], loaded, ball, LIPSCHITZ) if wanted else None
     steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
-    if workers == 0:
-        run_here(steps, store)
-    else:
-        run_processes(steps, store, workers)
+    run_steps(steps, store, workers)
     models = []
     for name, training, evaluation in zip(trainings, trainings.values(), evaluations, strict=True):
         run = Run(store.folder(evaluation))

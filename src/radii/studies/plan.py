@@ -1,22 +1,80 @@
-"""Before a study starts: which steps it has, which are done, how long the rest may take."""
+"""The plan of a study: which steps it has, which are done, and how long the others may take.
+
+The time of a step is a rate times an amount (:meth:`radii.runs.step.Step.effort`).
+Rates come from the same run where it was measured on another machine, else
+from comparable steps; a step that is like nothing measured has no estimate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
+from radii.budget import Budget
 from radii.errors import InputError
-from radii.runs.inputs import DataSpec
-from radii.runs.step import Step, plan
-from radii.runs.steps import Audit, Certify, Evaluate, Prove, Train
+from radii.runs.step import Effort, Step, from_json, plan
 from radii.runs.store import Run, Store
-from radii.studies.step_times import Rates
-from radii.studies.study import Budget, Study
+from radii.studies.results import shipped_results
+from radii.studies.study import Study
+
+
+class StepTimes:
+    """Seconds of steps, as far as they were measured."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}  # by run id
+        self._rates: dict[str, list[float]] = {}  # seconds per unit of work, by key of comparable steps
+
+    @classmethod
+    def known(cls, store: Store) -> StepTimes:
+        """The times of the store's runs and of the results shipped with the package."""
+        times = cls()
+        for content in shipped_results():
+            for cell in content.get("cells", ()):
+                times._seconds[cell["run"]] = cell["seconds"]
+            for work in content.get("work", ()):
+                times._add(work["run"], Effort(tuple(work["keys"]), work["amount"]), work["seconds"])
+        for run in store.runs():
+            try:
+                times.learn(from_json(run.spec), run.environment["seconds"])
+            except (InputError, KeyError):  # a run of another version says nothing about this one
+                continue
+        return times
+
+    def learn(self, step: Step, seconds: float) -> None:
+        """Remember that ``step`` took ``seconds``."""
+        self._add(step.run_id, step.effort(), seconds)
+
+    def expect(self, step: Step) -> float | None:
+        """The expected seconds of ``step``; None if nothing like it was measured."""
+        if step.run_id in self._seconds:
+            return self._seconds[step.run_id]
+        effort = step.effort()
+        rates = next((self._rates[key] for key in effort.keys if key in self._rates), None)
+        return None if rates is None else median(rates) * effort.amount
+
+    def _add(self, run_id: str, effort: Effort, seconds: float) -> None:
+        self._seconds[run_id] = seconds
+        for key in effort.keys:
+            self._rates.setdefault(key, []).append(seconds / effort.amount)
+
+
+def measured_times(steps: Iterable[Step], store: Store) -> list[dict[str, Any]]:
+    """The times of the finished ones of ``steps``, to be shipped with their results."""
+    rows = []
+    for step in steps:
+        if store.is_done(step):
+            effort = step.effort()
+            seconds = Run(store.folder(step)).environment["seconds"]
+            rows.append({"run": step.run_id, "keys": effort.keys, "amount": effort.amount, "seconds": seconds})
+    return rows
 
 
 @dataclass(frozen=True)
-class Line:
-    """A step of the plan, the studies that need it, and its seconds: measured if done, else expected if known."""
+class PlannedStep:
+    """A step of a plan, the studies that need it, and its seconds: measured if it is done, else expected if known."""
 
     step: Step
     studies: tuple[str, ...]
@@ -25,39 +83,66 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Remaining:
-    """``seconds`` of the steps whose time is known, side by side; ``unknown`` counts the others."""
+class TimeLeft:
+    """``seconds`` for the steps whose time is known; ``unknown`` counts the other steps."""
 
     seconds: float
     unknown: int
 
+    def __str__(self) -> str:
+        """``about 3 min``, ``at least 3 min, 4 steps of unknown time``, ``unknown``."""
+        if self.unknown and not self.seconds:
+            return "unknown"
+        if self.unknown:
+            return f"at least {format_duration(self.seconds)}, {self.unknown} steps of unknown time"
+        return f"about {format_duration(self.seconds)}"
+
 
 @dataclass(frozen=True)
-class Survey:
-    """The plan of one or several studies, shared steps once, inputs first."""
+class StudyPlan:
+    """The steps of one or several studies; shared steps once, inputs first."""
 
-    lines: tuple[Line, ...]
+    steps: tuple[PlannedStep, ...]
 
     @property
-    def todo(self) -> tuple[Line, ...]:
-        """What is left to compute."""
-        return tuple(line for line in self.lines if not line.done)
+    def todo(self) -> tuple[PlannedStep, ...]:
+        """The steps that are not done."""
+        return tuple(planned for planned in self.steps if not planned.done)
 
-    def remaining(self, rates: Rates, workers: int, finished: Sequence[str] = ()) -> Remaining:
-        """The expected time of what is left, ``finished`` apart, on ``workers`` workers."""
-        left = {line.step.run_id: line.step for line in self.todo if line.step.run_id not in finished}
-        known = {run_id: rates.expect(step) for run_id, step in left.items()}
-        seconds = {run_id: value for run_id, value in known.items() if value is not None}
+    def time_left(self, times: StepTimes, workers: int, finished: Sequence[str] = ()) -> TimeLeft:
+        """The expected time of the steps that are not done.
+
+        Args:
+            times: measured times.
+            workers: steps at the same time.
+            finished: run ids that have ended since the plan was made.
+        """
+        left = {item.step.run_id: item.step for item in self.todo if item.step.run_id not in finished}
+        expected = {run_id: times.expect(step) for run_id, step in left.items()}
+        seconds = {run_id: value for run_id, value in expected.items() if value is not None}
 
         def chain(step: Step) -> float:  # a step waits for its inputs, however many workers there are
             return seconds.get(step.run_id, 0.0) + max((chain(needed) for needed in step.inputs()), default=0.0)
 
         longest = max((chain(step) for step in left.values()), default=0.0)
-        return Remaining(max(longest, sum(seconds.values()) / max(1, workers)), len(known) - len(seconds))
+        return TimeLeft(max(longest, sum(seconds.values()) / max(1, workers)), len(expected) - len(seconds))
 
 
-def survey(studies: Sequence[Study], budget: Budget, store: Store, rates: Rates, only: Sequence[str] = ()) -> Survey:
-    """The steps of ``studies`` at ``budget``; ``only`` leaves runs that begin so, and their inputs."""
+def plan_studies(
+    studies: Sequence[Study], budget: Budget, store: Store, times: StepTimes, only: Sequence[str] = ()
+) -> StudyPlan:
+    """The steps of studies at a budget.
+
+    Args:
+        studies: the studies.
+        budget: how much work they may be.
+        store: says which steps are done.
+        times: measured times.
+        only: keep only steps whose run id starts with one of these, and their inputs.
+
+    Raises:
+        InputError: no step's run id starts with one of ``only``.
+    """
     needed_by: dict[str, dict[str, None]] = {}
     steps: list[Step] = []
     for study in studies:
@@ -65,61 +150,28 @@ def survey(studies: Sequence[Study], budget: Budget, store: Store, rates: Rates,
         steps += own
         for step in plan(own):
             needed_by.setdefault(step.run_id, {})[study.name] = None
-    ordered = plan(_picked(plan(steps), only))
-    return Survey(tuple(_line(step, tuple(needed_by[step.run_id]), store, rates) for step in ordered))
+    ordered = plan(_select(plan(steps), only))
+    return StudyPlan(tuple(_planned(step, tuple(needed_by[step.run_id]), store, times) for step in ordered))
 
 
-def _picked(steps: Sequence[Step], only: Sequence[str]) -> list[Step]:
+def _select(steps: Sequence[Step], only: Sequence[str]) -> list[Step]:
     if not only:
         return list(steps)
-    picked = [step for step in steps if step.run_id.startswith(tuple(only))]
+    selected = [step for step in steps if step.run_id.startswith(tuple(only))]
     for name in only:
-        if not any(step.run_id.startswith(name) for step in picked):
+        if not any(step.run_id.startswith(name) for step in selected):
             raise InputError(f"No step of this plan is called {name!r}; --dry-run lists them.")
-    return picked
+    return selected
 
 
-def _line(step: Step, studies: tuple[str, ...], store: Store, rates: Rates) -> Line:
+def _planned(step: Step, studies: tuple[str, ...], store: Store, times: StepTimes) -> PlannedStep:
     done = store.is_done(step)
-    seconds = Run(store.folder(step)).environment["seconds"] if done else rates.expect(step)
-    return Line(step, studies, done, seconds)
+    seconds = Run(store.folder(step)).environment["seconds"] if done else times.expect(step)
+    return PlannedStep(step, studies, done, seconds)
 
 
-def told_time(left: Remaining) -> str:
-    """``about 3 min``, ``at least 3 min, 4 steps of unknown time``, ``unknown``."""
-    if left.unknown and not left.seconds:
-        return "unknown"
-    if left.unknown:
-        return f"at least {duration(left.seconds)}, {left.unknown} steps of unknown time"
-    return f"about {duration(left.seconds)}"
-
-
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as people say them: ``0.4 s``, ``12 s``, ``3 min``, ``2.5 h``."""
     if seconds < 99.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
-
-
-def describe(step: Step) -> str:
-    """A step in a few words: ``train lenet5 by adversarial on mnist+smooth:3``."""
-    match step:
-        case Train():
-            seed = f", seed {step.seed}" if step.seed else ""
-            return f"train {step.model.name} by {step.method.name} on {step.data.source}{seed}"
-        case Evaluate():
-            return f"evaluate at {step.ball}: {_trained(step.model)}"
-        case Certify():
-            return f"certify: {_trained(step.model)}"
-        case Prove():
-            return f"prove at {step.ball}: {_trained(step.model)}"
-        case Audit():
-            return f"audit {step.data.source} in {step.norm}"
-        case _:
-            data = getattr(step, "data", None)
-            what = data.source if isinstance(data, DataSpec) else getattr(step, "name", "")
-            return f"{step.kind} {what}".strip()
-
-
-def _trained(training: Train) -> str:
-    return describe(training).removeprefix("train ")

@@ -1,4 +1,4 @@
-"""What a study found, as a JSON file: the user's own beside the runs, the ones we ran within the package.
+"""The results of a study as a JSON file: the user's own beside the runs, those we computed within the package.
 
 The file holds every cell's place, run and result; the table is computed from
 them when it is read, so that an analysis can be improved without running again.
@@ -7,19 +7,21 @@ them when it is read, so that an analysis can be improved without running again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from radii.atomic import write_whole
+from radii.budget import BUDGETS, Budget
 from radii.errors import InputError
 from radii.runs.step import plan
 from radii.runs.store import Run, Store
-from radii.studies.study import BUDGETS, Budget, Findings, Measured, Study
+from radii.studies.study import Findings, Measured, Study
 
-BULKY = ("history", "points", "per_class", "verdict", "closest", "contradictory", "examples")  # not needed to judge
+SHIPPED = Path(str(files("radii"))) / "papers" / "results"  # results of the papers' studies that come with radii
+LONG = ("history", "points", "per_class", "verdict", "closest", "contradictory", "examples", "layers")  # left out
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,14 @@ class Evidence:
         """Whether every cell of the plan was measured."""
         return len(self.measured) == self.planned
 
+    @property
+    def shipped(self) -> bool:
+        """Whether it was read from the results that come with radii."""
+        return bool(self.origin) and Path(self.origin).parent == SHIPPED
+
 
 def collect(study: Study, budget: Budget, store: Store) -> Evidence:
-    """What the store holds of a study."""
+    """The results of a study that the store has."""
     cells = study.cells(budget)
     measured, environment = [], dict[str, Any]()
     for cell in cells:
@@ -56,9 +63,9 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
 
 
 def _brief(result: Any) -> Any:
-    """A result without its long lists."""
+    """A result without its long lists, which no analysis needs."""
     if isinstance(result, dict):
-        return {key: _brief(value) for key, value in result.items() if key not in BULKY}
+        return {key: _brief(value) for key, value in result.items() if key not in LONG}
     return result
 
 
@@ -82,7 +89,7 @@ def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
 
 
 def save(content: dict[str, Any], store: Store) -> Path:
-    """Keep a study's findings beside the runs."""
+    """Write a study's results beside the runs."""
     path = store.root / "studies" / f"{content['study']}-{content['budget']}.json"
     write_whole(path, (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
     return path
@@ -107,12 +114,38 @@ def read(path: Path) -> Evidence:
 
 
 def find(name: str, store: Store | None = None, budget: Budget | None = None) -> Evidence | None:
-    """The most telling evidence for a study: the greatest budget, the user's own before the package's."""
-    found = [read(path) for path in _candidates(name, store or Store.default()) if path.is_file()]
-    fitting = [evidence for evidence in found if budget in (None, evidence.budget)]
+    """The saved evidence for a study of the greatest budget, the user's own before the package's."""
+    folders = ((store or Store.default()).root / "studies", SHIPPED)
+    paths = [folder / f"{name}-{known}.json" for folder in folders for known in BUDGETS]
+    saved = [read(path) for path in paths if path.is_file()]
+    fitting = [evidence for evidence in saved if budget in (None, evidence.budget)]
     return max(fitting, key=lambda evidence: (BUDGETS.index(evidence.budget), evidence.complete), default=None)
 
 
-def _candidates(name: str, store: Store) -> Iterable[Path]:
-    shipped = Path(str(files("radii.papers") / "results"))
-    return [folder / f"{name}-{budget}.json" for folder in (store.root / "studies", shipped) for budget in BUDGETS]
+def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None:
+    """The most evidence for a study: collected from the store's runs, or as it was saved or shipped.
+
+    Args:
+        study: the study.
+        budget: only at this budget; else at the greatest budget that has evidence.
+        store: the run store.
+    """
+    from radii.data.sources import only_local
+
+    saved = find(study.name, store, budget)
+    least = BUDGETS.index(saved.budget) if saved is not None else 0
+    for candidate in (budget,) if budget else reversed(BUDGETS[least:]):
+        try:
+            with only_local(decoded=True):
+                own = collect(study, candidate, store)
+        except InputError:  # the study's data was never used on this machine, so nothing was run
+            continue
+        better = saved is None or candidate != saved.budget or len(own.measured) >= len(saved.measured)
+        if own.measured and better:
+            return own
+    return saved
+
+
+def shipped_results() -> Iterable[Mapping[str, Any]]:
+    """The contents of the results that come with radii."""
+    return (json.loads(path.read_text()) for path in sorted(SHIPPED.glob("*.json")))

@@ -1,37 +1,44 @@
-"""Running studies: what is missing is computed, what failed is listed, what was measured is kept.
+"""Running studies: missing steps are computed, failures are listed, results are saved.
 
-Steps that several studies share are computed once. A failure stops only what
-needs it. Whatever ends a run, the next one continues where the steps'
-checkpoints are.
+Steps that several studies share are computed once. A failure stops only the
+steps that need its result. Whatever ends a run, the next one continues from
+the steps' checkpoints.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from radii import progress
-from radii.data.sources import only_local
-from radii.errors import InputError, unknown_name
-from radii.runs.executors import NAMES, Executor, FailedStepsError, Failures, Watcher, chosen, plan
-from radii.runs.step import Step
+from radii.budget import Budget, check_budget
+from radii.errors import InputError
+from radii.runs.executors import Executor, FailedStepsError, Failures, Observer, executor_named
+from radii.runs.step import Step, plan
 from radii.runs.store import Run, Store
-from radii.studies import results, step_times
-from radii.studies.plan import Line, Remaining, Survey, describe, survey, told_time
+from radii.studies import results
+from radii.studies.plan import PlannedStep, StepTimes, StudyPlan, TimeLeft, measured_times, plan_studies
 from radii.studies.results import Evidence
-from radii.studies.started import named, remember
-from radii.studies.study import BUDGETS, Budget, Study
+from radii.studies.study import Study
+from radii.studies.study_lookup import find_study, record_study
 
-Begun = Callable[[Survey, Remaining], None]
-Told = Callable[[Line, BaseException | None, Remaining], None]
+
+class StudyObserver:
+    """Observer of a run of studies; the base class ignores all events."""
+
+    def planned(self, plan: StudyPlan, left: TimeLeft) -> None:
+        """The plan is made and nothing has started."""
+
+    def step_ended(self, step: PlannedStep, error: BaseException | None, left: TimeLeft) -> None:
+        """``step`` is committed, or has failed with ``error``."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A step that could not be computed, why, and the command that tries it again."""
+    """A step that could not be computed, the reason, and the command that tries it again."""
 
     run: str
     what: str
@@ -42,7 +49,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left: evidence of every study, the files it is kept in, and what failed."""
+    """The evidence of every study, the files it is saved in, and the failures."""
 
     evidence: tuple[Evidence, ...]
     files: tuple[Path, ...]
@@ -51,7 +58,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Request:
-    """What to run, as the user asked: ``references`` are names or TOML files; ``executor`` and the rest say where."""
+    """What to run and where.
+
+    Attributes:
+        references: names of studies, or TOML files.
+        budget: how much work the studies may be.
+        executor: one of :data:`radii.runs.executors.NAMES`.
+        workers: steps at the same time; one per core by default, 0 computes in this process.
+        address: HOST:PORT of a Ray cluster's head.
+        only: beginnings of run ids; only these steps and their inputs are computed.
+        trust: import paths that TOML files may name.
+    """
 
     references: tuple[str, ...]
     budget: Budget = "cpu"
@@ -62,17 +79,19 @@ class Request:
     trust: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.budget not in BUDGETS:
-            raise unknown_name("budget", self.budget, BUDGETS)
-        if self.executor not in NAMES:
-            raise unknown_name("executor", self.executor, NAMES)
+        check_budget(self.budget)
+        self.start_executor()  # a wrong name is reported before any work
+
+    def start_executor(self) -> Executor:
+        """The executor; it starts workers when it runs steps."""
+        return executor_named(self.executor, self.workers, self.address)
 
     def command(self, only: str = "") -> str:
-        """The command line that asks for this, or for one step of it."""
+        """The command line of this request, or of a single step of it."""
         words = ["radii", "study", "run", *self.references, "--budget", self.budget]
         words += ["--executor", self.executor] if self.executor != "processes" else []
         words += ["--address", self.address] if self.address else []
-        words += ["--workers", str(self.workers)] if self.workers else []
+        words += ["--workers", str(self.workers)] if self.workers is not None else []
         words += [word for path in self.trust for word in ("--trust", path)]
         for name in (only,) if only else self.only:
             words += ["--step", name]
@@ -82,64 +101,81 @@ class Request:
 def run(
     study: Study | str,
     budget: Budget = "cpu",
-    store: Store | None = None,
     *,
+    store: Store | None = None,
     executor: str = "processes",
     workers: int | None = None,
     address: str | None = None,
     trust: Sequence[str] = (),
 ) -> Evidence:
-    """Run a study, given by name, as a TOML file or as a :class:`Study`, and return what it found.
+    """Run a study; steps that the store has are not computed again.
 
-    What the store holds is not computed again. If steps fail, what was measured
-    is kept and :class:`FailedStepsError` tells of all of them. ``trust`` holds the
-    import paths that a TOML file may name.
+    Args:
+        study: a study, its name, or a TOML file.
+        budget: ``smoke``, ``cpu`` or ``paper``.
+        store: where runs and results are kept; :meth:`Store.default` by default.
+        executor: ``processes``, ``inline``, ``ray`` or ``ray:local``.
+        workers: steps at the same time; one per core by default, 0 computes in this process.
+        address: HOST:PORT of a Ray cluster's head, with ``executor="ray"``.
+        trust: import paths that a TOML file may name.
+
+    Returns:
+        The results of all cells.
+
+    Raises:
+        InputError: the study, budget or executor is not known.
+        FailedStepsError: steps failed; what was measured is saved.
     """
     store = store or Store.default()
-    made = named(study, store, trust) if isinstance(study, str) else study
-    reference = study if isinstance(study, str) else made.name
+    reference = study if isinstance(study, str) else study.name
     request = Request((reference,), budget, executor, workers, address, (), tuple(trust))
-    outcome = run_studies([made], request, store)
+    whole = find_study(study, store, trust) if isinstance(study, str) else study
+    outcome = run_studies([whole], request, store)
     if outcome.failures:
         raise FailedStepsError({failure.run: RuntimeError(failure.error) for failure in outcome.failures})
     return outcome.evidence[0]
 
 
 def run_studies(
-    studies: Sequence[Study], request: Request, store: Store, begun: Begun | None = None, told: Told | None = None
+    studies: Sequence[Study], request: Request, store: Store, observer: StudyObserver | None = None
 ) -> Outcome:
-    """Compute what is missing of ``studies`` and keep their evidence.
+    """Compute the missing steps of ``studies`` and save their evidence.
 
-    ``begun`` hears the plan and its expected time, ``told`` of every step that ends.
+    Args:
+        studies: one study for each of ``request.references``.
+        request: budget, executor and selection.
+        store: where runs and results are kept.
+        observer: hears the plan, and of every step that ends.
     """
-    executor = chosen(request.executor, request.workers, request.address)
-    known = step_times.Rates.known(store)
-    planned = survey(studies, request.budget, store, known, request.only)
+    executor, times = request.start_executor(), StepTimes.known(store)
+    study_plan = plan_studies(studies, request.budget, store, times, request.only)
     for study, reference in zip(studies, request.references, strict=True):
-        remember(study, reference, request.budget, store)
-    if begun is not None:
-        begun(planned, planned.remaining(known, executor.width()))
-    watch = _Watch(planned, known, store, executor, told)
-    with watch.shown:
-        failures = executor.run([line.step for line in planned.lines], store, watch)
-    kept = [keep(study, request.budget, store, request.command()) for study in studies]
+        record_study(study, reference, request.budget, store)
+    observer = observer or StudyObserver()
+    observer.planned(study_plan, study_plan.time_left(times, executor.width()))
+    tracker = _Tracker(study_plan, times, store, executor.width(), observer)
+    with tracker.bars:
+        failures = executor.run([planned.step for planned in study_plan.steps], store, tracker)
+    saved = [save_evidence(study, request.budget, store, request.command()) for study in studies]
     return Outcome(
-        tuple(found for found, _ in kept), tuple(path for _, path in kept), _listed(failures, planned, request)
+        tuple(evidence for evidence, _ in saved),
+        tuple(path for _, path in saved),
+        _failures(failures, study_plan, request),
     )
 
 
-def keep(study: Study, budget: Budget, store: Store, command: str) -> tuple[Evidence, Path]:
-    """Collect what the store holds of a study and write it beside the runs."""
-    found = results.collect(study, budget, store)
-    content = results.to_json(found, study, command)
-    content["work"] = step_times.measured(plan([cell.step for cell in study.cells(budget)]), store)
-    return found, results.save(content, store)
+def save_evidence(study: Study, budget: Budget, store: Store, command: str) -> tuple[Evidence, Path]:
+    """Collect the results of a study that the store has and write them beside the runs."""
+    evidence = results.collect(study, budget, store)
+    content = results.to_json(evidence, study, command)
+    content["work"] = measured_times(plan([cell.step for cell in study.cells(budget)]), store)
+    return evidence, results.save(content, store)
 
 
-def _listed(failures: Failures, planned: Survey, request: Request) -> tuple[Failure, ...]:
-    lines = {line.step.run_id: line for line in planned.lines}
+def _failures(failures: Failures, study_plan: StudyPlan, request: Request) -> tuple[Failure, ...]:
+    steps = {planned.step.run_id: planned for planned in study_plan.steps}
     return tuple(
-        Failure(run_id, describe(lines[run_id].step), _sentence(error), lines[run_id].studies, request.command(run_id))
+        Failure(run_id, steps[run_id].step.describe(), _sentence(error), steps[run_id].studies, request.command(run_id))
         for run_id, error in failures.items()
     )
 
@@ -149,53 +185,36 @@ def _sentence(error: BaseException) -> str:
 
 
 @dataclass
-class _Watch(Watcher):
-    """Shows the running steps, learns how long steps take, and passes on what ended."""
+class _Tracker(Observer):
+    """Shows the running steps as bars, learns how long steps take, and passes events on."""
 
-    planned: Survey
-    known: step_times.Rates
+    plan: StudyPlan
+    times: StepTimes
     store: Store
-    executor: Executor
-    told: Told | None
-    shown: ExitStack = field(default_factory=ExitStack)
+    workers: int
+    observer: StudyObserver
+    bars: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        self._lines = {line.step.run_id: line for line in self.planned.lines}
+        self._steps = {planned.step.run_id: planned for planned in self.plan.steps}
         self._ended: list[str] = []
         self._running: dict[str, ExitStack] = {}
-        count = len(self.planned.todo)
-        self._all = self.shown.enter_context(progress.task("steps", count, "steps")) if count else None
+        count = len(self.plan.todo)
+        self._all = self.bars.enter_context(progress.task("steps", count, "steps")) if count else None
 
     def started(self, step: Step) -> None:
-        line = self._running[step.run_id] = self.shown.enter_context(ExitStack())
-        line.enter_context(progress.task(describe(step)))
+        bar = self._running[step.run_id] = self.bars.enter_context(ExitStack())
+        bar.enter_context(progress.task(step.describe()))
 
     def ended(self, step: Step, error: BaseException | None) -> None:
         if step.run_id in self._running:
             self._running.pop(step.run_id).close()
         if error is None:
-            self.known.learn(step, Run(self.store.folder(step)).environment["seconds"])
+            self.times.learn(step, Run(self.store.folder(step)).environment["seconds"])
         self._ended.append(step.run_id)
-        left = self.planned.remaining(self.known, self.executor.width(), self._ended)
+        left = self.plan.time_left(self.times, self.workers, self._ended)
         if self._all is not None:
-            self._all.advance(note=told_time(left))
-        if self.told is not None:
-            line = self._lines[step.run_id]
-            seconds = self.known.expect(step) if error is None else None
-            self.told(Line(step, line.studies, error is None, seconds), error, left)
-
-
-def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None:
-    """What is known of a study: collected from the store if that holds the most, else as it was saved or shipped."""
-    found = results.find(study.name, store, budget)
-    least = BUDGETS.index(found.budget) if found is not None else 0
-    for wanted in (budget,) if budget else reversed(BUDGETS[least:]):
-        try:
-            with only_local(decoded=True):
-                own = results.collect(study, wanted, store)
-        except InputError:  # its data was never used here: nothing was run here either
-            continue
-        better = found is None or wanted != found.budget or len(own.measured) >= len(found.measured)
-        if own.measured and better:
-            return own
-    return found
+            self._all.advance(note=str(left))
+        seconds = self.times.expect(step) if error is None else None
+        planned = replace(self._steps[step.run_id], done=error is None, seconds=seconds)
+        self.observer.step_ended(planned, error, left)

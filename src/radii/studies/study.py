@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
+from radii.budget import BUDGETS as BUDGETS
+from radii.budget import Budget as Budget
 from radii.registry import Registry
 from radii.runs.step import Step
 from radii.tables import ChartSpec, Table
 
-Budget = Literal["smoke", "cpu", "paper"]
-BUDGETS: tuple[Budget, ...] = get_args(Budget)
 Place = Mapping[str, str | int | float]
 
 

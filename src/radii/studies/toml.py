@@ -39,12 +39,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from radii.attacks.suite import SUITES
+from radii.budget import BUDGETS
 from radii.data import hub, sources, variant_chain
 from radii.errors import InputError, unknown_name
 from radii.models import MODELS
 from radii.registry import Registry, check_trust, is_import_path
 from radii.studies.grid import Axes, CertifyMeasure, EvaluateMeasure, Grid, Measure, Part, ProveMeasure, analyze, source
-from radii.studies.study import BUDGETS, STUDIES, Study
+from radii.studies.study import STUDIES, Study
 from radii.threat import Ball
 from radii.training.loop import Recipe
 from radii.training.objectives import METHODS

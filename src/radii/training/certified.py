@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
+from radii.budget import Budget, check_budget
 from radii.data.dataset import Dataset
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError
 from radii.threat import Ball
 from radii.training.recipes import Plan
-
-CertifiedBudget = Literal["smoke", "cpu", "night"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Length:
     width: int
 
 
-BUDGETS: dict[str, Length] = {
+LENGTHS: dict[Budget, Length] = {
     "smoke": Length(work=4e11, epochs=60, width=128),  # a core-minute
     "cpu": Length(work=8e12, epochs=200, width=192),  # twenty core-minutes
     "night": Length(work=4.8e13, epochs=400, width=256),  # two core-hours
@@ -42,7 +41,7 @@ DEPTH, FEWEST_EPOCHS = 4, 2
 MOST_WIDTH = 512
 
 
-def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -> Plan:
+def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
     """How to train a classifier on ``data`` that is proved at ``ball``, within ``budget``.
 
     The network is :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
@@ -64,11 +63,10 @@ def certified_plan(data: Dataset, ball: Ball, budget: CertifiedBudget = "cpu") -
     Raises:
         InputError: for a threat that is not L2, or an unknown budget.
     """
-    if budget not in BUDGETS:
-        raise unknown_name("budget", budget, BUDGETS)
+    check_budget(budget, tuple(LENGTHS))
     if ball.norm != "l2":
         raise InputError(f"The recipe certified is for L2 threats such as l2:0.5, got {ball} instead.")
-    length, color = BUDGETS[budget], len(data.shape) == 3 and data.shape[0] > 1
+    length, color = LENGTHS[budget], len(data.shape) == 3 and data.shape[0] > 1
     model = network(data.shape, length.width)
     few_tokens = model.get("tokens", 1) <= 2  # where the optimizer costs as much as a batch
     batch_size = (256 if few_tokens else 128) if len(data) >= 10_000 else max(8, min(64, len(data) // 20))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
+from radii.budget import Budget, check_budget
 from radii.errors import unknown_name
 from radii.training.preprocessing import Preprocessing
 
-Budget = Literal["smoke", "cpu", "paper"]
 Settings = Mapping[str, Any]
 NOTHING: Settings = MappingProxyType({})
 SAME_SEARCH = {"adversarial", "trades", "robust-self-training"}  # whose inner search has the same settings
@@ -72,8 +72,7 @@ def plan(name: str, budget: Budget = "paper", model: str | None = None, method: 
     """
     if name not in RECIPES:
         raise unknown_name("recipe", name, [*RECIPES, "certified"])
-    if budget not in ("smoke", "cpu", "paper"):
-        raise unknown_name("budget", budget, ["smoke", "cpu", "paper"])
+    check_budget(budget)
     recipe = RECIPES[name]
     scaled = NOTHING if budget == "paper" else recipe.cpu if budget == "cpu" else recipe.smoke
     settings = laid_over(recipe.settings, scaled)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radii.runs.inputs import DataSpec
-from radii.runs.steps import Audit
+from radii.runs.steps import AuditStep
 from radii.studies.study import Budget, Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, table
 
@@ -25,7 +25,8 @@ DATA: dict[Budget, tuple[str, ...]] = {
 def cells(budget: Budget) -> tuple[Cell, ...]:
     """One audit per dataset, over all points."""
     return tuple(
-        Cell({"data": name}, Audit(data=DataSpec.of(name), norm="linf", epsilon=EPSILON[name])) for name in DATA[budget]
+        Cell({"data": name}, AuditStep(data=DataSpec.of(name), norm="linf", epsilon=EPSILON[name]))
+        for name in DATA[budget]
     )
 
 

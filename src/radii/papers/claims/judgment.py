@@ -10,13 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from radii.errors import InputError
 from radii.papers.claims.checks import check_function, rank_correlation
 from radii.papers.claims.claim import Claim, Figure, Kind
 from radii.papers.claims.study_cells import StudyCells
 from radii.runs.store import Store
-from radii.studies.results import Evidence, find
-from radii.studies.study import BUDGETS, Budget
+from radii.studies.results import SHIPPED, Evidence, find
+from radii.studies.study import Budget
 from radii.tables import Table, listing
 
 Status = Literal["fails", "holds", "as printed", "finding", "not run"]
@@ -202,18 +201,7 @@ def ledger(claims: Iterable[Claim], store: Store | None = None, budget: Budget |
 
 def is_shipped(origin: str) -> bool:
     """Whether a result came with the package."""
-    return bool(origin) and Path(origin).parent == Path(__file__).parents[1] / "results"
-
-
-def check_budget(name: str | None) -> Budget | None:
-    """A budget as the user typed it.
-
-    Raises:
-        InputError: there is no such budget.
-    """
-    if name is not None and name not in BUDGETS:
-        raise InputError(f"budget must be one of {', '.join(BUDGETS)}, got {name!r} instead.")
-    return name  # type: ignore[return-value]
+    return bool(origin) and Path(origin).parent == SHIPPED
 
 
 def number(value: float | None) -> str:

@@ -10,7 +10,8 @@ from radii.errors import InputError
 from radii.papers.claims.judgment import Verdict
 from radii.runs.inputs import DataSpec
 from radii.runs.step import Step
-from radii.runs.steps import Audit, Certify, Evaluate, Prove, Train
+from radii.runs.steps import AuditStep, Certify, Evaluate, Prove, Train
+from radii.spec import Spec
 from radii.studies.study import Budget, registered_study
 
 
@@ -34,7 +35,7 @@ def _steps(study: str, budget: Budget) -> Mapping[str, Step]:
         return {}
 
 
-def describe(step: Step) -> str:
+def describe(step: Spec) -> str:
     """A step in words.
 
     >>> from radii.papers.paper_steps import Formula
@@ -55,11 +56,15 @@ def describe(step: Step) -> str:
             return f"{describe(step.model)}; suite {step.suite} at {step.ball} on {step.points:,} points"
         case Prove():
             return f"{describe(step.model)}; proved by {step.method} at {step.ball} on {step.points:,} points"
-        case Audit():
+        case AuditStep():
             return f"{step.data.source} in {step.norm}, epsilon {step.epsilon:g}"
+        case Step():
+            kind = step.kind
+        case _:
+            return str(getattr(step, "label", ""))
     fields = {name: getattr(step, name) for name in type(step).model_fields}
     words = (f"{name} {value.source if isinstance(value, DataSpec) else value}" for name, value in fields.items())
-    return f"{step.kind}: {', '.join(words)}"
+    return f"{kind}: {', '.join(words)}"
 
 
 def _listed(arguments: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What is ready to be computed next: inputs first, each step once, a failure stops only what needs it."""
+"""The order of steps: inputs first, each step once; a failure stops only the steps that need its result."""
 
 from __future__ import annotations
 
@@ -9,42 +9,51 @@ from typing import Any, Protocol
 from radii.errors import InputError
 from radii.randomness import threads
 from radii.runs.step import Step, plan
-from radii.runs.store import Run, Store
+from radii.runs.store import Store
 
 Failures = dict[str, BaseException]  # by run id, in the order in which they happened
 
 
-class Watcher:
-    """Is told what happens to the steps; this one does not care."""
+class Observer:
+    """Observer of step events; the base class ignores them."""
 
     def started(self, step: Step) -> None:
         """A worker begins with ``step``."""
 
     def ended(self, step: Step, error: BaseException | None) -> None:
-        """``step`` is committed, or failed with ``error``."""
+        """``step`` is committed, or has failed with ``error``."""
 
 
 class Executor(Protocol):
-    """Something that computes steps."""
+    """Computes steps."""
 
     def width(self) -> int:
-        """How many steps run side by side."""
+        """How many steps run at the same time."""
 
-    def run(self, steps: Sequence[Step], store: Store, watcher: Watcher) -> Failures:
-        """Commit every step that can be; the failures of the others."""
+    def run(self, steps: Sequence[Step], store: Store, observer: Observer) -> Failures:
+        """Compute the steps and their inputs, and commit each that succeeds.
+
+        Args:
+            steps: the steps; what the store has is not computed again.
+            store: where the runs are committed.
+            observer: hears when a step starts and ends.
+
+        Returns:
+            The error of every step that failed or could not be tried.
+        """
 
 
 class Workers(Protocol):
-    """What an executor over many workers must be able to do."""
+    """What an executor with several workers offers to :func:`drain`."""
 
     def have_room(self, step: Step) -> bool:
-        """Whether ``step`` may be submitted now; if nothing runs, it may."""
+        """Whether ``step`` may be submitted now; always true if nothing runs."""
 
     def submit(self, step: Step) -> Future[Any]:
-        """Begin with ``step``."""
+        """Start computing ``step``."""
 
     def collect(self, step: Step, future: Future[Any]) -> None:
-        """Bring the result of a finished step into the store; raises what went wrong."""
+        """Commit the result of a finished step to the store, or raise its error."""
 
 
 class FailedStepsError(RuntimeError):
@@ -56,28 +65,28 @@ class FailedStepsError(RuntimeError):
 
 
 class MissingInputError(InputError):
-    """A step was not tried, for one of its inputs failed."""
+    """A step was not tried because one of its inputs failed."""
 
 
 def unfinished(steps: Sequence[Step], store: Store) -> list[Step]:
-    """The part of the plan that the store does not hold; inputs of what is done are not needed again."""
+    """The steps and inputs that the store does not have; inputs of finished steps are not needed again."""
     return [step for step in plan([step for step in steps if not store.is_done(step)]) if not store.is_done(step)]
 
 
-class Here:
-    """Every step, one after another, in this process, with one torch thread: the bits are those of any executor."""
+class Inline:
+    """One step after another in this process, with one torch thread, so the bits are those of any executor."""
 
     def width(self) -> int:
         """One step at a time."""
         return 1
 
-    def run(self, steps: Sequence[Step], store: Store, watcher: Watcher) -> Failures:
+    def run(self, steps: Sequence[Step], store: Store, observer: Observer) -> Failures:
         """As :class:`Executor` says."""
         failures: Failures = {}
         for step in unfinished(steps, store):
             refusal = missing_input(step, failures)
             if refusal is None:
-                watcher.started(step)
+                observer.started(step)
                 try:
                     with threads(1):
                         store.ensure(step)
@@ -85,23 +94,18 @@ class Here:
                     refusal = error
             if refusal is not None:
                 failures[step.run_id] = refusal
-            watcher.ended(step, refusal)
+            observer.ended(step, refusal)
         return failures
 
 
-def run_here(steps: Sequence[Step], store: Store) -> list[Run]:
-    """Every step, one after another, in this process; the first failure is raised."""
-    return [store.ensure(step) for step in steps]
-
-
 def missing_input(step: Step, failures: Failures) -> BaseException | None:
-    """Why ``step`` cannot be tried."""
+    """The reason why ``step`` cannot be tried, or None."""
     lost = [needed.run_id for needed in step.inputs() if needed.run_id in failures]
     return MissingInputError(f"not tried: it needs {lost[0]}, which failed") if lost else None
 
 
-def drain(todo: Sequence[Step], store: Store, workers: Workers, watcher: Watcher) -> Failures:
-    """Submit each step when its inputs are committed and there is room; failures do not stop the rest."""
+def drain(todo: Sequence[Step], store: Store, workers: Workers, observer: Observer) -> Failures:
+    """Submit each step when its inputs are committed and a worker has room; a failure does not stop the others."""
     waiting, running = list(todo), dict[Future[Any], Step]()
     failures: Failures = {}
     while waiting or running:
@@ -110,10 +114,10 @@ def drain(todo: Sequence[Step], store: Store, workers: Workers, watcher: Watcher
             if refusal is not None:
                 waiting.remove(step)
                 failures[step.run_id] = refusal
-                watcher.ended(step, refusal)
+                observer.ended(step, refusal)
             elif all(store.is_done(needed) for needed in step.inputs()) and workers.have_room(step):
                 waiting.remove(step)
-                watcher.started(step)
+                observer.started(step)
                 running[workers.submit(step)] = step
         if not running:
             continue
@@ -124,12 +128,12 @@ def drain(todo: Sequence[Step], store: Store, workers: Workers, watcher: Watcher
                 workers.collect(step, future)
             except Exception as error:
                 failures[step.run_id] = problem = error
-            watcher.ended(step, problem)
+            observer.ended(step, problem)
     return failures
 
 
 def raise_failures(failures: Failures) -> None:
-    """A single user's mistake is raised as such; otherwise all failures are listed."""
+    """Raise a single user's mistake as it is, several failures as one :class:`FailedStepsError`."""
     real = [error for error in failures.values() if not isinstance(error, MissingInputError)]
     if len(real) == 1 and isinstance(real[0], InputError):
         raise real[0]

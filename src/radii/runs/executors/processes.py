@@ -25,11 +25,10 @@ from radii import progress
 from radii.allocator import keep_freed
 from radii.environment import isolated_helpers
 from radii.runs.executors import memory_limits
-from radii.runs.executors.dispatch import Failures, Watcher, drain, raise_failures, unfinished
+from radii.runs.executors.dispatch import Failures, Observer, drain, unfinished
 from radii.runs.executors.relay import Relay, RemoteDisplay
-from radii.runs.step import Step
-from radii.runs.steps import from_json
-from radii.runs.store import Run, Store
+from radii.runs.step import Step, from_json
+from radii.runs.store import Store
 
 
 @dataclass(frozen=True)
@@ -43,25 +42,19 @@ class Processes:
         """The number of workers."""
         return max(1, self.workers or os.cpu_count() or 1)
 
-    def run(self, steps: Sequence[Step], store: Store, watcher: Watcher) -> Failures:
+    def run(self, steps: Sequence[Step], store: Store, observer: Observer) -> Failures:
         """As :class:`radii.runs.executors.Executor` says."""
         todo = unfinished(steps, store)
         if not todo:
             return {}
         pool = _Pool(min(self.width(), len(todo)), memory_limits.Room(self.room), store)
         try:
-            failures = drain(todo, store, pool, watcher)
+            failures = drain(todo, store, pool, observer)
         except BaseException:  # Ctrl-C, or a mistake of ours: nobody waits for workers
             pool.kill()
             raise
         pool.close()
         return failures
-
-
-def run_processes(steps: Sequence[Step], store: Store, workers: int | None = None) -> list[Run]:
-    """Every step, side by side in ``workers`` processes (one per core by default); raises what failed."""
-    raise_failures(Processes(workers).run(steps, store, Watcher()))
-    return [Run(store.folder(step)) for step in steps]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from radii import progress
 from radii.allocator import keep_freed
 from radii.errors import InputError
 from radii.runs.executors import archives, memory_limits, remote
-from radii.runs.executors.dispatch import Failures, Watcher, drain, unfinished
+from radii.runs.executors.dispatch import Failures, Observer, drain, unfinished
 from radii.runs.executors.relay import Relay, RemoteDisplay
 from radii.runs.step import Step
 from radii.runs.store import Store
@@ -42,7 +42,7 @@ class Cluster:
         """The steps side by side: as many as asked for; else this machine's cores, or one of a cluster not joined."""
         return self.workers or (os.cpu_count() or 1 if self.address is None else 1)
 
-    def run(self, steps: Sequence[Step], store: Store, watcher: Watcher) -> Failures:
+    def run(self, steps: Sequence[Step], store: Store, observer: Observer) -> Failures:
         """As :class:`radii.runs.executors.Executor` says."""
         todo = unfinished(steps, store)
         if not todo:
@@ -50,7 +50,7 @@ class Cluster:
         with joined(self.address, self.width()) as ray, _shown(ray) as letters:
             tasks = _Tasks(ray, store, self.workers, letters)
             try:
-                return drain(todo, store, tasks, _Ends(watcher))
+                return drain(todo, store, tasks, _Ends(observer))
             finally:
                 tasks.cancel()
 
@@ -69,7 +69,7 @@ class _Tasks:
 
     def submit(self, step: Step) -> Future[Any]:
         runs = {needed.run_id: self._store.folder(needed) for needed in remote.needed_runs(step)}
-        data = remote.own_data(step)
+        data = remote.own_files(step)
         named = {**runs, **data}
         for key, path in named.items():
             if key not in self._sent:
@@ -155,14 +155,14 @@ def _shown(ray: ModuleType) -> Iterator[_Letters | None]:
         queue.shutdown(force=True)
 
 
-class _Ends(Watcher):
+class _Ends(Observer):
     """Passes on what ended: when a task of a cluster starts, nobody here knows."""
 
-    def __init__(self, watcher: Watcher) -> None:
-        self._watcher = watcher
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
     def ended(self, step: Step, error: BaseException | None) -> None:
-        self._watcher.ended(step, error)
+        self._observer.ended(step, error)
 
 
 def _plain(error: BaseException) -> BaseException:

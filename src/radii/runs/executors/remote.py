@@ -1,9 +1,10 @@
-"""A step on another machine: what travels there, what is done there, what comes back.
+"""A step on another machine: what is sent, what is computed there, what comes back.
 
-There is no shared file system: runs that a step needs and data that only the
-sender has go along as parcels, and the committed run comes back as one. Data
-is named by content, so it does not matter where it lies; named datasets must
-be on the machine already (``$RADII_DATA``). Nothing here knows how the bytes travel.
+There is no shared file system. The runs that a step needs, and data and model
+files that only the sender has, are sent as archives; the committed run comes
+back as one. Data and models are identified by content, so their paths do not
+matter; named datasets must be on the machine already (``$RADII_DATA``). This
+module does not know how the bytes travel.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ from radii.data import cache, hub, sources, variant_chain
 from radii.errors import InputError
 from radii.randomness import threads
 from radii.runs.executors import archives
-from radii.runs.inputs import DataSpec
-from radii.runs.step import Step, plan
-from radii.runs.steps import from_json
+from radii.runs.step import Step, from_json, plan
 from radii.runs.store import Run, Store
 
 Json = dict[str, Any]
 NEEDED = ("spec.json", "result.json", "env.json")
+PATHS = ("source", "path", "weights")  # fields of data and models that say where something is; none is hashed
 
 
 def needed_runs(step: Step) -> list[Step]:
@@ -34,18 +34,26 @@ def needed_runs(step: Step) -> list[Step]:
     return plan(step.inputs())
 
 
-def own_data(step: Step) -> dict[str, Path]:
-    """Files and folders that the step's data is read from, by how the step writes them; named data stays behind."""
-    bases = {variant_chain.split(value.source)[0] for value in _data_specs(step)}
+def own_files(step: Step) -> dict[str, Path]:
+    """Files and folders of data and models that the step reads, keyed by the path string used in the step.
+
+    Hub datasets are not sent: every machine finds them by name.
+    """
+    paths = _paths(step.to_json())
+    bases = {variant_chain.split(path)[0] if key == "source" else path for key, path in paths}
     named = {*hub.KNOWN, sources.BUNDLED}
-    paths = {base: Path(base).expanduser() for base in bases if base.replace("_", "-") not in named}
-    return {base: path for base, path in paths.items() if path.exists()}
+    files = {base: Path(base).expanduser() for base in bases if base.replace("_", "-") not in named}
+    return {base: path for base, path in files.items() if path.exists()}
 
 
-def _data_specs(step: Step) -> list[DataSpec]:
-    own = [getattr(step, name) for name in type(step).model_fields]
-    inner = [spec for needed in step.inputs() for spec in _data_specs(needed)]
-    return [*(value for value in own if isinstance(value, DataSpec)), *inner]
+def _paths(content: Any) -> list[tuple[str, str]]:
+    """Every (key, path) of a step's JSON that says where something is."""
+    if isinstance(content, list):
+        return [pair for item in content for pair in _paths(item)]
+    if not isinstance(content, dict):
+        return []
+    own = [(key, value) for key, value in content.items() if key in PATHS and isinstance(value, str)]
+    return own + [pair for value in content.values() for pair in _paths(value)]
 
 
 def perform(
@@ -86,12 +94,13 @@ def relocated(content: Any, places: Mapping[str, str]) -> Any:
     if not isinstance(content, dict):
         return content
     changed = {key: relocated(value, places) for key, value in content.items()}
-    source = changed.get("source")
-    if isinstance(source, str):
-        fitting = [base for base in places if source == base or source.startswith(f"{base}+")]
-        if fitting:
-            base = max(fitting, key=len)
-            changed["source"] = places[base] + source[len(base) :]
+    for key in PATHS:
+        path = changed.get(key)
+        if isinstance(path, str):
+            fitting = [base for base in places if path == base or path.startswith(f"{base}+")]
+            if fitting:
+                base = max(fitting, key=len)
+                changed[key] = places[base] + path[len(base) :]
     return changed
 
 

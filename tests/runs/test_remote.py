@@ -13,7 +13,7 @@ from radii.errors import InputError
 from radii.runs.executors import archives, remote
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
-from radii.runs.steps import Audit, Evaluate, Train
+from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.store import Store
 from radii.threat import Ball
 
@@ -82,9 +82,9 @@ def training(data: DataSpec) -> Train:
 
 def test_what_travels(own: DataSpec, tmp_path: Path) -> None:
     step = Evaluate(model=training(own), data=own, ball=Ball("l2", 0.3), suite="fast", points=10)
-    assert remote.own_data(step) == {str(tmp_path / "own.npz"): tmp_path / "own.npz"}
+    assert remote.own_files(step) == {str(tmp_path / "own.npz"): tmp_path / "own.npz"}
     assert [needed.run_id for needed in remote.needed_runs(step)] == [step.model.run_id]
-    assert remote.own_data(Audit(data=DataSpec.of("digits"))) == {}
+    assert remote.own_files(AuditStep(data=DataSpec.of("digits"))) == {}
     moved = remote.relocated(step.to_json(), {str(tmp_path / "own.npz"): "/there/own.npz"})
     assert moved["spec"]["data"]["source"] == "/there/own.npz+subset:60"
     assert moved["spec"]["model"]["data"]["source"] == "/there/own.npz+subset:60"
@@ -100,7 +100,7 @@ def test_a_step_computed_elsewhere_is_the_step_computed_here(own: DataSpec, tmp_
     near, far = Store(tmp_path / "near"), Store(tmp_path / "far")
     torch.set_num_threads(1)
     near.ensure(step)
-    data = {base: archives.pack(path) for base, path in remote.own_data(step).items()}
+    data = {base: archives.pack(path) for base, path in remote.own_files(step).items()}
     (tmp_path / "own.npz").rename(tmp_path / "hidden.npz")
     trained = remote.perform(step.model.to_json(), {}, data)
     remote.receive(step.model, trained, far)
@@ -118,7 +118,7 @@ def test_a_step_computed_elsewhere_is_the_step_computed_here(own: DataSpec, tmp_
 
 
 def test_a_run_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:
-    step, store = Audit(data=DataSpec.of("digits")), Store(tmp_path / "store")
+    step, store = AuditStep(data=DataSpec.of("digits")), Store(tmp_path / "store")
     run_id, parcel = remote.perform(step.to_json(), {}, {})
     archives.unpack(parcel, tmp_path / "run")
     content = (tmp_path / "run" / "result.json").read_text()
@@ -130,7 +130,7 @@ def test_a_run_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:
 
 def test_what_was_not_asked_for_is_refused(own: DataSpec, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    one, two = Audit(data=DataSpec.of("digits")), Audit(data=DataSpec.of("digits"), norm="linf")
+    one, two = AuditStep(data=DataSpec.of("digits")), AuditStep(data=DataSpec.of("digits"), norm="linf")
     run_id, parcel = remote.perform(one.to_json(), {}, {})
     with pytest.raises(InputError, match="different versions"):
         remote.receive(two, (run_id, parcel), store)

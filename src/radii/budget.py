@@ -1,0 +1,30 @@
+"""Budgets: how much work a study or a recipe may be.
+
+``smoke`` takes seconds on bundled data, ``cpu`` up to 40 minutes and ``night``
+up to 8 hours on two cores, ``paper`` has the paper's own settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+from radii.errors import unknown_name
+
+Budget = Literal["smoke", "cpu", "night", "paper"]
+BUDGETS: tuple[Budget, ...] = ("smoke", "cpu", "paper")  # those of the papers' studies and recipes, smallest first
+
+
+def check_budget(name: str, among: Sequence[Budget] = BUDGETS) -> Budget:
+    """The budget called ``name``.
+
+    Args:
+        name: what the user typed.
+        among: the budgets that are offered.
+
+    Raises:
+        InputError: none of ``among`` has this name.
+    """
+    if name not in among:
+        raise unknown_name("budget", name, among)
+    return cast(Budget, name)

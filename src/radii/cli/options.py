@@ -1,0 +1,131 @@
+"""The options that commands share: one name, one type, one meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from radii.atomic import check_chart, check_writable
+from radii.errors import InputError
+
+if TYPE_CHECKING:
+    from radii.runs.store import Store
+    from radii.threat import Ball
+
+DatasetName = Annotated[
+    str, typer.Argument(metavar="DATASET", help="A name, a folder, .npz or parquet; +variant:arg may follow.")
+]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A run, a bundle, package.module:factory, .pt2 or .onnx.")
+]
+Threat = Annotated[str, typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5.")]
+OptionalThreat = Annotated[
+    str | None, typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5.")
+]
+Threats = Annotated[
+    list[str] | None,
+    typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5; may be repeated."),
+]
+NormName = Annotated[str | None, typer.Option("--norm", help="l1, l2 or linf, at its usual radius; not with --threat.")]
+Points = Annotated[int, typer.Option("--points", min=1, help="Class-balanced points of a split; all if it has fewer.")]
+OptionalPoints = Annotated[
+    int | None, typer.Option("--points", min=1, help="Class-balanced points of a split; all if it has fewer.")
+]
+Weights = Annotated[
+    Path | None, typer.Option("--weights", metavar="FILE", help="Safetensors for package.module:factory.")
+]
+Trust = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="package.module:name",
+        help="An import path that a file may name, or a .pt2 file: its code may run. Repeatable.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, help="Worker processes; 0 computes in this process; one per core by default."),
+]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of this process; all cores by default.")]
+StoreFolder = Annotated[
+    Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of runs; $RADII_RUNS or ./radii-runs.")
+]
+Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, audited, exhaustive, black-box or pgd.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
+BudgetName = Annotated[str, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]
+OptionalBudget = Annotated[str | None, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]
+
+# Options of earlier versions, by command
+RENAMED: dict[str, dict[str, str]] = {
+    "audit": {
+        "--eps": "Write --threat NORM:RADIUS instead of --eps, for example --threat linf:8/255.",
+        "--workers": "Write --threads instead of --workers: an audit has threads, not processes.",
+        "--work": "Leave out --work: a killed audit continues by itself.",
+    },
+    "certify": {"--radius": "Write --threat NORM:RADIUS instead of --radius, for example --threat l2:36/255."},
+    "study": {"--out": "Write --store FOLDER instead of --out."},
+}
+
+
+def _drawable(path: Path | None) -> Path | None:
+    """Refuse a file name that no chart can have before the command works for hours."""
+    if path is not None:
+        check_chart(path)
+    return path
+
+
+def _writable(target: str | None) -> str | None:
+    """Refuse a place that cannot be written before the command works for hours."""
+    if target is not None and target != "-":
+        check_writable(Path(target))
+    return target
+
+
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.", callback=_writable),
+]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.", callback=_drawable)
+]
+
+
+def open_store(folder: Path | None, device: str = "cpu") -> Store:
+    """The run store that ``--store`` or the environment names."""
+    from radii.runs.store import Store
+
+    return Store.default(device) if folder is None else Store(folder, device)
+
+
+def parse_threats(
+    threats: Sequence[str], norm: str | None, usual: Mapping[str, Sequence[str]], default: str
+) -> list[Ball]:
+    """The balls that ``--threat`` or ``--norm`` name, all of one norm.
+
+    Args:
+        threats: values of ``--threat``.
+        norm: the value of ``--norm``: the usual radii of that norm.
+        usual: radii by norm.
+        default: the norm if the user names neither.
+
+    Raises:
+        InputError: both are given, the norms differ, or a value cannot be read.
+    """
+    from radii.threat import Ball
+
+    if threats and norm:
+        raise InputError("Give either --threat NORM:RADIUS or --norm NORM, not both.")
+    named = norm or default
+    balls = [Ball.parse(text) for text in threats or [f"{named}:{radius}" for radius in usual.get(named, ("1",))]]
+    if len({ball.norm for ball in balls}) > 1:
+        raise InputError(f"All threats must have one norm, got {', '.join(map(str, balls))}.")
+    return balls
+
+
+def renamed(command: str, option: str) -> str | None:
+    """The sentence for an option that had another name in earlier versions; ``command`` is as typed."""
+    return next((RENAMED[word][option] for word in command.split() if option in RENAMED.get(word, {})), None)

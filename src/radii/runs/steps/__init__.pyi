@@ -1,0 +1,10 @@
+"""The public names of radii.runs.steps. Each is loaded when it is first used."""
+
+from .attack_step import AttackStep
+from .audit_step import AuditStep
+from .certify_step import Certify
+from .evaluate_step import Evaluate
+from .prove_step import Prove
+from .train_step import Train
+
+__all__ = ["AttackStep", "AuditStep", "Certify", "Evaluate", "Prove", "Train"]
