@@ -19,7 +19,6 @@ from radii.attacks.survivor_sample import SAMPLE
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
 from radii.evaluation.bracket import proved_in, reconciled
-from radii.evaluation.local_lipschitz import local_lipschitz
 from radii.evaluation.scores import PointTable, Scores
 from radii.models.classifier import ask, check_inputs, check_labels, frozen, predict
 from radii.randomness import stream
@@ -89,7 +88,11 @@ def evaluate(
     )
     if alarms:
         warned += result_alarms(_first_breaks(points, found.passes), len(y))
-    steepness = local_lipschitz(model, x, ball, seed=seed, batch_size=batch_size).mean if lipschitz else None
+    steepness = None
+    if lipschitz:
+        from radii.evaluation.local_lipschitz import local_lipschitz
+
+        steepness = local_lipschitz(model, x, ball, seed=seed, batch_size=batch_size).mean
     method = None if certificate is None else certificate.method
     return Scores(
         ball, suite, seed, points, reached.passes, reached.x_adv, method, notes + more, tuple(warned), found.audit,

@@ -19,7 +19,6 @@ from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.models import MODELS
 from radii.models.io.bundle import CARD, WEIGHTS, Architecture, fill, load_bundle, read_card
-from radii.models.io.foreign import OnnxModel, load_pt2
 from radii.registry import check_trust
 from radii.runs.step import from_json
 from radii.runs.steps.train_step import Train
@@ -54,9 +53,13 @@ class ModelFile(Spec):
         path = Path(self.path)
         _check_content(path, _digest(path), self.sha256)
         if self.format == "pt2":
+            from radii.models.io.foreign import load_pt2
+
             return LoadedModel(load_pt2(path, {*self.trust} & {self.path}), self.label)
         if self.format == "onnx":
-            return LoadedModel(OnnxModel(path), self.label)
+            from radii.models.io.foreign import OnnxModel
+
+            return LoadedModel(OnnxModel(path), self.label, has_gradients=False)
         model, architecture = load_bundle(path, self.trust)
         return LoadedModel(model, self.label, architecture)
 
@@ -104,16 +107,16 @@ ModelSource = Train | ModelFile | ModelFactory
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in eval mode. ``architecture`` is known for models of this package and for factories."""
+    """A model in eval mode.
+
+    ``architecture`` is known for models of this package and for factories;
+    ``has_gradients`` says whether attacks may ask for gradients.
+    """
 
     model: nn.Module
     name: str
     architecture: Architecture | None = None
-
-    @property
-    def has_gradients(self) -> bool:
-        """Whether attacks may ask for gradients."""
-        return not isinstance(self.model, OnnxModel)
+    has_gradients: bool = True
 
 
 def find_model(

@@ -14,19 +14,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from radii import progress
-from radii.data.batches import Augmentation, Batches
+from radii.data.batches import Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.classifier import predict
 from radii.randomness import stream_seed
-from radii.spec import Spec
 from radii.training import checkpoint as checkpoints
 from radii.training.attackable import channels_last
 from radii.training.average import WeightAverage
@@ -34,35 +32,7 @@ from radii.training.distributed import Team, team
 from radii.training.events import curves
 from radii.training.objectives.objective import Loss, Moment, Objective
 from radii.training.schedule import Optimizer
-
-
-class Recipe(Spec):
-    """How to train: length, batches, optimizer, augmentation.
-
-    Attributes:
-        epochs: passes over the data; not used if ``steps`` is set.
-        batch_size: points in one batch.
-        optimizer: optimizer and learning rate schedule.
-        augmentation: random changes of training images.
-        steps: length in batches; 0: ``epochs`` counts.
-        test_every: epochs between two test accuracies in the history; 0: none.
-        average: above 0, training ends with the exponential moving average of the
-            weights with this decay per step; 0: with the last weights.
-    """
-
-    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1, "average": 0.0}
-
-    epochs: int = Field(20, ge=1)
-    batch_size: int = Field(256, ge=1)
-    optimizer: Optimizer = Optimizer()
-    augmentation: Augmentation = Augmentation()
-    steps: int = Field(0, ge=0)
-    test_every: int = Field(1, ge=0, description="epochs between test accuracies in the history; 0: none")
-    average: float = Field(0.0, ge=0, lt=1)
-
-    def length(self, batches: int) -> int:
-        """Number of steps, with ``batches`` in one pass over the data."""
-        return self.steps or self.epochs * batches
+from radii.training.schedule import Recipe as Recipe
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The optimizer of a training: learning rate and momentum as functions of the step, with no state to save."""
+"""How to train, as data: length, batches, augmentation, and the optimizer.
+
+Learning rate and momentum are functions of the step, with no state to save.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from radii.data.batches import Augmentation
 from radii.spec import Spec
 
 if TYPE_CHECKING:
@@ -115,3 +119,32 @@ class Optimizer(Spec):
 
 def _cosine(start: float, end: float, part: float) -> float:
     return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
+
+
+class Recipe(Spec):
+    """How to train: length, batches, optimizer, augmentation.
+
+    Attributes:
+        epochs: passes over the data; not used if ``steps`` is set.
+        batch_size: points in one batch.
+        optimizer: optimizer and learning rate schedule.
+        augmentation: random changes of training images.
+        steps: length in batches; 0: ``epochs`` counts.
+        test_every: epochs between two test accuracies in the history; 0: none.
+        average: above 0, training ends with the exponential moving average of the
+            weights with this decay per step; 0: with the last weights.
+    """
+
+    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1, "average": 0.0}
+
+    epochs: int = Field(20, ge=1)
+    batch_size: int = Field(256, ge=1)
+    optimizer: Optimizer = Optimizer()
+    augmentation: Augmentation = Augmentation()
+    steps: int = Field(0, ge=0)
+    test_every: int = Field(1, ge=0, description="epochs between test accuracies in the history; 0: none")
+    average: float = Field(0.0, ge=0, lt=1)
+
+    def length(self, batches: int) -> int:
+        """Number of steps, with ``batches`` in one pass over the data."""
+        return self.steps or self.epochs * batches

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 from torch import nn
 
 from radii.data.dataset import Data, balanced_order
-from radii.environment import checkpoint_seconds
 from radii.errors import InputError
 from radii.models.classifier import usable
 from radii.models.io.bundle import Architecture, initialised, parameters, save_bundle
 from radii.runs.inputs import Component, DataSpec
 from radii.runs.step import Effort, Step
 from radii.runs.store import Workspace
-from radii.training.loop import History, Recipe, accuracy_on, train
-from radii.training.objectives import METHODS
 from radii.training.preprocessing import Preprocessing, statistics
+from radii.training.schedule import Recipe
+
+if TYPE_CHECKING:
+    from radii.training.loop import History
 
 
 class Train(Step):
@@ -55,6 +56,8 @@ class Train(Step):
 
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Train, save the bundle, report accuracies and the history."""
+        from radii.training.loop import accuracy_on
+
         model, architecture, data, history = self._fit(work)
         save_bundle(work.folder, model, architecture)
         return {
@@ -82,6 +85,10 @@ class Train(Step):
         )
 
     def _fit(self, work: Workspace) -> tuple[nn.Module, Architecture, Data, History]:
+        from radii.environment import checkpoint_seconds
+        from radii.training.loop import train
+        from radii.training.objectives import METHODS
+
         data = self.data.load()
         if self.validation:
             data = hold_out(data, self.validation, self.seed)
