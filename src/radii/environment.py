@@ -83,5 +83,5 @@ def step_threads() -> int:
 
 
 def search_threads() -> int | None:
-    """Threads of a neighbor search, whose result does not depend on them: ``$RADII_THREADS``, else None for all cores."""
+    """Threads of a neighbor search: ``$RADII_THREADS``, else None for all cores; they do not change its result."""
     return step_threads() if os.environ.get("RADII_THREADS") else None

@@ -108,11 +108,11 @@ def model_name(source: ModelSource) -> str:
 
 def _summary(scores: dict[Split, Scores], console: Console) -> dict[str, Any]:
     """The JSON content: one split with its table of points, or both splits with their gaps, which are printed."""
-    from radii.evaluation.splits import SplitScores
-
     if len(scores) == 1:
         ((split, result),) = scores.items()
         return {"split": split, **result.summary(), "table": result.points.records()}
+    from radii.evaluation.splits import SplitScores
+
     gaps = SplitScores(scores["train"], scores["test"]).gaps
     rows = [(name, f"{gap:+.3f}") for name, gap in gaps.items() if gap is not None]
     console.print(terminal.table(listing("Gaps, train minus test", ("", ""), rows)))

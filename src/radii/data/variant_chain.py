@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from radii.data import cache, subspace, variants
+from radii.data import cache, variants
 from radii.data.dataset import Data
 from radii.errors import InputError, unknown_name
 
@@ -92,6 +92,8 @@ class Variant:
     def _pixels(self, data: Data) -> tuple[variants.Pixels, variants.Pixels]:
         kind = KINDS[self.kind]
         if kind.pixels is None:
+            from radii.data import subspace
+
             basis = subspace.cached_basis(data.train)
             ranges = subspace.parse_ranges(self.argument)
             return basis.project(data.train.x, ranges), basis.project(data.test.x, ranges)
@@ -116,7 +118,11 @@ def parse(text: str) -> Variant:
     if not argument:
         raise InputError(f"The variant {name!r} needs an argument: {KINDS[name].meaning}. {GRAMMAR}")
     value = read(argument)
-    return Variant(name, subspace.format_ranges(value) if name == "pca" else f"{value:.12g}")
+    if name == "pca":
+        from radii.data.subspace import format_ranges
+
+        return Variant(name, format_ranges(value))
+    return Variant(name, f"{value:.12g}")
 
 
 def split(text: str) -> tuple[str, tuple[Variant, ...]]:
@@ -143,6 +149,12 @@ def _whole(text: str) -> int:
         raise InputError(f"A variant's argument must be a whole number, got {text!r} instead. {GRAMMAR}") from None
 
 
+def _ranges(text: str) -> Any:
+    from radii.data.subspace import parse_ranges
+
+    return parse_ranges(text)
+
+
 KINDS = {
     "smooth": Kind(_whole, variants.smooth, "the filter's length in pixels"),
     "smooth2d": Kind(_whole, variants.smooth2d, "the filter's side in pixels"),
@@ -151,6 +163,6 @@ KINDS = {
     "scale": Kind(_number, variants.scale, "the factor, in [0, 1]"),
     "binarize": Kind(None, variants.binarize, ""),
     "edges": Kind(None, variants.edges, ""),
-    "pca": Kind(subspace.parse_ranges, None, "ranges of components, as 1-16,513-3072"),
+    "pca": Kind(_ranges, None, "ranges of components, as 1-16,513-3072"),
     "subset": Kind(_whole, None, "the number of training points"),
 }

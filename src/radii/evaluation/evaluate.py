@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii.attacks.alarms import model_alarms, result_alarms
-from radii.attacks.baseline import Transfer
 from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.suite import Member, SuiteResult, members, run_suite
 from radii.attacks.survivor_sample import SAMPLE
@@ -56,6 +55,8 @@ def evaluate(
     """
     attacks = members(suite, batch_size)
     if surrogate is not None:
+        from radii.attacks.baseline import Transfer
+
         attacks += (Member("transfer", Transfer(surrogate, batch_size=batch_size)),)
     _check(model, x, y, ball)
     if certificate == "auto":
