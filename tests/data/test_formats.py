@@ -435,4 +435,7 @@ def test_identity_changes_with_the_files(parquet_folder: tuple[Path, np.ndarray]
     before = formats.identity(folder)
     assert before == formats.identity(folder)
     (folder / "test.parquet").touch()
+    assert before == formats.identity(folder)  # the content is the same
+    with (folder / "test.parquet").open("ab") as file:
+        file.write(b"more")
     assert before != formats.identity(folder)

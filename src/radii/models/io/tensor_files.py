@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from radii.atomic import write_whole
@@ -46,9 +46,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not path.is_file():
         raise InputError(f"The file {path} does not exist.")
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            note = json.loads((file.metadata() or {}).get(NAME, "{}"))
+        content = path.read_bytes()  # once: safe_open opens a path twice, and a writer may replace it in between
+        tensors = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        note = json.loads(header.get("__metadata__", {}).get(NAME, "{}"))
         if not isinstance(note, dict) or DIGEST not in note:  # of another program, or of an older radii
             return tensors, note if isinstance(note, dict) else {}
         if _digest(tensors, note["facts"]) != note[DIGEST]:
