@@ -22,7 +22,7 @@ from radii.models.layers.residual import Residual
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
 from radii.threat import Ball, Box, Norm, converted
 
-METHODS = ("margin", "smoothing", "estimate", "ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter", "nearest")
+METHODS = ("margin", "smoothing", "estimate", *bounds.METHODS, "nearest", "complete")
 LADDER: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown")  # cheapest first
 RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
 TIGHT = 2.0  # a proved Lipschitz constant up to this is one that was trained for
@@ -207,6 +207,7 @@ def certify(
     box: Box | None = (0.0, 1.0),
     stored: tuple[Tensor, Tensor] | None = None,
     arithmetic: Arithmetic = "float32",
+    seconds: float = 60.0,
 ) -> Certificate:
     """Certify the predictions of ``model`` on ``x`` [n, …].
 
@@ -226,6 +227,7 @@ def certify(
         box: the least and the greatest value of an input, None without one.
         stored: points and labels of the nearest-neighbor classifier.
         arithmetic: ``exact`` leaves float32 rounding out of margins and bounds, and says so.
+        seconds: of ``complete``, for each input and radius.
 
     Raises:
         InputError: no method fits, or the one asked for does not; the sentence names the layer and the reason.
@@ -255,6 +257,12 @@ def certify(
         from radii.certificates import nearest
 
         return nearest.certify(x, stored, norm)
+    if method == "complete":
+        if norm != "linf":
+            raise InputError(f"The method 'complete' certifies linf balls, got {norm!r} instead; try crown.")
+        from radii.certificates.complete import true_radius
+
+        return true_radius.certify(model, x, levels, box=box, seconds=seconds)
     if method in bounds.METHODS:
         return bounds.certify(model, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
     if sigma is None:

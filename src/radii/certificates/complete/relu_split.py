@@ -209,7 +209,8 @@ class _Batch:
             found = self.lower(alphas, betas, weights)
             self._keep(found.detach() > self.best, found, alphas, betas, weights)
             open_ = self.best <= 0
-            if step == steps - 1 or not bool(open_.any()) or not found.requires_grad:
+            late = monotonic() > self.search.limits.deadline
+            if late or step == steps - 1 or not bool(open_.any()) or not found.requires_grad:
                 break
             ascent.step(found[open_].sum())
             with torch.no_grad():

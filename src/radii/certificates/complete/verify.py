@@ -80,7 +80,7 @@ def verify(
     deployed.check_fits(question)
     method, total, answer = "no case", 0, Answer("unsat", open=0.0)
     for goal in goals(question):
-        method, answer = _decided(deployed, goal, limits, seed)
+        method, answer = decided(deployed, goal, limits, seed)
         total += answer.nodes
         if answer.verdict != "unsat":
             break
@@ -164,8 +164,18 @@ class Deployed:
                 raise InputError("The network cannot be verified: bounds of its layers disagree with what it computes.")
 
 
-def _decided(deployed: Deployed, goal: Goal, limits: Limits, seed: int) -> tuple[str, Answer]:
-    """Search for a counterexample, then split inputs where few move, and ReLUs elsewhere."""
+def decided(deployed: Deployed, goal: Goal, limits: Limits, seed: int) -> tuple[str, Answer]:
+    """Search for a counterexample, then split inputs where few move, and ReLUs elsewhere.
+
+    Args:
+        deployed: the network.
+        goal: what is to be proved.
+        limits: of time and regions.
+        seed: of the search.
+
+    Returns:
+        The method that answered, and its answer.
+    """
     met = search(goal, deployed, seed)
     if met is not None:
         return "search", Answer("sat", met, 0, 1.0)
