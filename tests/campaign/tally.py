@@ -71,7 +71,11 @@ def descend(model: nn.Module, x: Tensor, radius: Tensor, own: Tensor, norm: Norm
         if not logits.requires_grad:
             break
         rival = logits.scatter(1, own[:, None], -torch.inf).amax(1)
-        (slope,) = torch.autograd.grad((rival - logits.gather(1, own[:, None])[:, 0]).sum(), point, allow_unused=True)
+        lead = (rival - logits.gather(1, own[:, None])[:, 0]).sum()
+        try:
+            (slope,) = torch.autograd.grad(lead, point, allow_unused=True)
+        except RuntimeError:  # a network that overwrites what its own gradient needs
+            break
         if slope is None:
             break
         slope = slope.nan_to_num()
