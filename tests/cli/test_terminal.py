@@ -16,6 +16,7 @@ import pytest
 
 from radii.cli.terminal import clean
 from radii.runs.planning import train
+from radii.training.loop import Recipe
 
 EVIL = {
     "c0": "cat\x1b[2J\x07\x08dog",
@@ -140,7 +141,7 @@ def _runs(pid: str) -> bool:
 
 
 def test_one_damaged_run_does_not_hide_the_others(radii: Callable) -> None:
-    runs = [train("digits", "mlp", settings={"epochs": 1}, seed=seed).run for seed in range(4)]
+    runs = [train("digits", "mlp", recipe=Recipe(epochs=1), seed=seed).run for seed in range(4)]
     (runs[0].folder / "result.json").write_text("[1]")
     (runs[1].folder / "spec.json").write_text('{"spec": 3}')
     (runs[2].folder / "env.json").unlink()
@@ -161,7 +162,7 @@ def test_one_damaged_run_does_not_hide_the_others(radii: Callable) -> None:
 
 
 def test_check_gives_old_runs_their_checksums(radii: Callable) -> None:
-    run = train("digits", "mlp", settings={"epochs": 1}).run
+    run = train("digits", "mlp", recipe=Recipe(epochs=1)).run
     (run.folder / "manifest.json").unlink()
     assert radii("runs", "show", run.id).code == 0
     checked = radii("runs", "check")
@@ -176,7 +177,7 @@ def test_check_gives_old_runs_their_checksums(radii: Callable) -> None:
 
 
 def test_runs_of_two_machines_are_told_apart(radii: Callable) -> None:
-    one, two = (train("digits", "mlp", settings={"epochs": 1}, seed=seed).run for seed in range(2))
+    one, two = (train("digits", "mlp", recipe=Recipe(epochs=1), seed=seed).run for seed in range(2))
     (two.folder / "manifest.json").unlink()
     environment = two.environment
     environment["threads"], environment["versions"]["torch"] = 8, "1.0"
@@ -189,7 +190,7 @@ def test_runs_of_two_machines_are_told_apart(radii: Callable) -> None:
 
 
 def test_delete_never_removes_a_folder_of_a_user(radii: Callable, tmp_path: Path) -> None:
-    run = train("digits", "mlp", settings={"epochs": 1}).run
+    run = train("digits", "mlp", recipe=Recipe(epochs=1)).run
     thesis = tmp_path / "thesis"
     thesis.mkdir()
     for name in ("spec.json", "chapter.tex"):

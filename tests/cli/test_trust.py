@@ -16,6 +16,7 @@ from radii.errors import InputError
 from radii.models import MODELS
 from radii.registry import check_trust
 from radii.runs.planning import train
+from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 
 MINE = """
@@ -188,16 +189,16 @@ def test_the_folder_in_which_one_works_takes_over_no_import(here: Path) -> None:
 
 def test_the_current_folder_joins_the_path_last_and_only_for_an_own_import_path(here: Path) -> None:
     before = list(sys.path)
-    train("digits", "mlp", settings={"epochs": 1})
+    train("digits", "mlp", recipe=Recipe(epochs=1))
     assert sys.path == before
-    train("digits", "mynets:net", settings={"epochs": 1})
+    train("digits", "mynets:net", recipe=Recipe(epochs=1))
     assert sys.path == [*before, str(here)] or "" in before
 
 
 def test_a_bundle_with_another_factory_is_not_trusted_by_the_step(here: Path, radii: Callable) -> None:
     """A card that was changed to name other code is refused although its own path is trusted."""
     Path("mynets2.py").write_text(MINE.replace('"imported"', '"exploded"'))
-    run = train("digits", "mynets:net", settings={"epochs": 1}).run
+    run = train("digits", "mynets:net", recipe=Recipe(epochs=1)).run
     shutil.copytree(run.folder, "bundle")
     card = json.loads(Path("bundle/model.json").read_text())
     Path("bundle/model.json").write_text(json.dumps(card | {"name": "mynets2:net"}))

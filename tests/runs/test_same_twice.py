@@ -21,10 +21,9 @@ PROGRAM = """
 import sys
 {before}
 from pathlib import Path
-from radii.runs.executors import Here, run_here, run_processes
-from radii.runs.executors.dispatch import Watcher
+from radii.runs.executors import Inline, Observer, Processes, run_steps
 from radii.runs.planning import data_spec, train_step
-from radii.runs.steps import Audit, Certify, Evaluate
+from radii.runs.steps import AuditStep, Certify, Evaluate
 from radii.runs.store import Store
 from radii.threat import Ball
 
@@ -36,7 +35,7 @@ if __name__ == "__main__":
     steps = [
         Evaluate(model=plain, data=data, ball=Ball.parse("l2:0.5"), suite="fast", points=20),
         Certify(model=proved, data=data, radii=(0.1, 0.2), points=50),
-        Audit(data=data, norm="l2", epsilon=0.5),
+        AuditStep(data=data, norm="l2", epsilon=0.5),
     ]
     {run}
 """
@@ -54,9 +53,9 @@ torch.manual_seed(7)
     "other imports": "import sklearn.datasets, numba, scipy.optimize, onnxruntime, matplotlib",
 }
 RUN = {
-    "here": "Here().run(steps, store, Watcher())",
-    "run_here": "run_here(steps, store)",
-    "processes": "run_processes(steps, store, 2)",
+    "inline": "Inline().run(steps, store, Observer())",
+    "one": "run_steps(steps, store, workers=0)",
+    "processes": "run_steps(steps, store, workers=2)",
 }
 
 
@@ -83,7 +82,7 @@ def _timeless(content: object) -> object:
 
 @pytest.mark.parametrize(
     ("before", "run"),
-    [("nothing", "here"), ("other settings", "run_here"), ("other imports", "run_here"), ("nothing", "processes")],
+    [("nothing", "inline"), ("other settings", "one"), ("other imports", "one"), ("nothing", "processes")],
 )
 def test_fresh_processes_give_equal_bits(tmp_path: Path, before: str, run: str) -> None:
     if before == "other imports":
@@ -91,7 +90,7 @@ def test_fresh_processes_give_equal_bits(tmp_path: Path, before: str, run: str) 
         pytest.importorskip("matplotlib")
     environment = {key: value for key, value in os.environ.items() if not key.endswith("NUM_THREADS")}
     results = []
-    for number, (first, way) in enumerate((("nothing", "run_here"), (before, run))):
+    for number, (first, way) in enumerate((("nothing", "one"), (before, run))):
         program = tmp_path / f"{number}.py"
         program.write_text(PROGRAM.format(before=BEFORE[first], run=RUN[way]))
         command = [sys.executable, str(program), str(tmp_path / f"store{number}")]
