@@ -29,12 +29,10 @@ SCRIPT = textwrap.dedent(
     from radii import progress
     from radii.runs.executors import Inline, Observer
     from radii.runs.executors.ray_cluster import Cluster as RayExecutor
-    from radii.runs.executors.pools import pool
     from radii.runs.inputs import DataSpec
     from radii.runs.planning import train_step
     from radii.runs.steps import Evaluate
     from radii.runs.store import Store
-    from radii.studies.plan import duration
     from radii.threat import Ball
 
     folder, epochs = Path(sys.argv[1]), int(sys.argv[2])
@@ -90,8 +88,6 @@ SCRIPT = textwrap.dedent(
     assert killer.ended_before == 4
     print("bars:", sorted(set(seen.opened)), seen.advanced, flush=True)
     assert seen.opened and seen.advanced > 0, seen.opened
-    with pool("ray", None, cluster.address) as workers:
-        assert list(workers.map(duration, [12.0, 200.0])) == ["12 s", "3 min"]
     near = Store(folder / "near")
     assert not Inline().run(steps, near, Observer())
     """
