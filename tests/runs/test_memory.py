@@ -21,33 +21,33 @@ def test_a_step_needs_its_process_and_its_data_several_times() -> None:
     (step,) = audits(1)
     decoded = 1797 * (64 * 4 + 8)
     assert memory_limits.needed(step) == pytest.approx(
-        memory_limits.PROCESS + memory_limits.COPIES * decoded, abs=10_000
+        memory_limits.PROCESS_BYTES + memory_limits.DATA_COPIES * decoded, abs=10_000
     )
     gone = AuditStep(data=DataSpec(source="/nowhere/x.npz", train="a", test="b"))
-    assert memory_limits.needed(gone) == memory_limits.PROCESS
+    assert memory_limits.needed(gone) == memory_limits.PROCESS_BYTES
 
 
 def test_the_first_always_fits_and_the_second_only_if_there_is_room() -> None:
     one, two = audits(2)
-    tight = memory_limits.Room(1)
-    assert tight.has(one)
-    tight.take(one)
-    assert not tight.has(two)
-    tight.give_back(one)
-    assert tight.has(two)
-    wide = memory_limits.Room(3 * memory_limits.needed(one))
-    wide.take(one)
-    assert wide.has(two)
+    tight = memory_limits.MemoryLimit(1)
+    assert tight.allows(one)
+    tight.reserve(one)
+    assert not tight.allows(two)
+    tight.release(one)
+    assert tight.allows(two)
+    wide = memory_limits.MemoryLimit(3 * memory_limits.needed(one))
+    wide.reserve(one)
+    assert wide.allows(two)
 
 
 def test_a_control_group_limits_what_is_available(tmp_path: Path) -> None:
-    assert 0 < memory_limits.available() <= memory_limits.UNKNOWN
-    assert memory_limits._group(tmp_path) == memory_limits.UNKNOWN
+    assert 0 < memory_limits.available() <= memory_limits.UNLIMITED
+    assert memory_limits._group(tmp_path) == memory_limits.UNLIMITED
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("400\n")
     assert memory_limits._group(tmp_path) == 600
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory_limits._group(tmp_path) == memory_limits.UNKNOWN
+    assert memory_limits._group(tmp_path) == memory_limits.UNLIMITED
 
 
 class Crowd(Observer):
@@ -67,6 +67,6 @@ class Crowd(Observer):
 
 def test_a_pool_without_room_works_one_by_one(tmp_path: Path) -> None:
     crowd, store = Crowd(), Store(tmp_path / "store")
-    assert not Processes(workers=3, room=1).run(audits(3), store, crowd)
+    assert not Processes(workers=3, memory=1).run(audits(3), store, crowd)
     assert crowd.most == 1
     assert len(store.runs()) == 3

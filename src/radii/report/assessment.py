@@ -11,7 +11,7 @@ from radii.evaluation.examples import worst_examples
 from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.observations import observations
-from radii.studies.assess import Assessed, Assessment
+from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.scaling_forecast import Forecast
 from radii.tables import ChartSpec, Field, Rule, Table, format_radius, table
 from radii.threat import Ball
@@ -55,7 +55,7 @@ def page(assessment: Assessment) -> Report:
     )
 
 
-def most_proved(assessment: Assessment) -> Assessed:
+def most_proved(assessment: Assessment) -> AssessedModel:
     """The classifier with the highest proved accuracy; on a tie the one that attacks leave more of."""
     return max(
         assessment.models, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value)
@@ -92,7 +92,7 @@ def verdict(assessment: Assessment) -> str:
     return " ".join(parts)
 
 
-def headline(assessment: Assessment, best: Assessed) -> Cards:
+def headline(assessment: Assessment, best: AssessedModel) -> Cards:
     """The three radii of the best classifier: possible, proved, broken."""
     distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
@@ -235,13 +235,13 @@ def broken_radii(assessment: Assessment) -> ChartSpec:
     )
 
 
-def by_class(assessment: Assessment, best: Assessed) -> Table:
+def by_class(assessment: Assessment, best: AssessedModel) -> Table:
     """The best classifier class by class."""
     title = f"The {best.name} classifier under {threat_words(assessment.ball)}"
     return replace(best.scores.class_table(assessment.data.classes, title), note=MEDIANS)
 
 
-def gallery(assessment: Assessment, model: Assessed, count: int = 4) -> Gallery:
+def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gallery:
     """The correctly classified points with the nearest errors: clean, perturbation, adversarial."""
     rows, names = model.rows, assessment.data.classes
     examples = []

@@ -27,7 +27,7 @@ from radii.training.certified import certified_plan
 from radii.training.preprocessing import Preprocessing
 
 STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
-SHOWN = 30_000  # inputs that each classifier sees, on small data: seconds, and enough for the digits
+INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class DataLimits:
 
 
 @dataclass(frozen=True)
-class Assessed:
+class AssessedModel:
     """One classifier of the assessment."""
 
     name: str
@@ -109,7 +109,7 @@ class Assessment:
     source: str
     ball: Ball
     audit: Run
-    models: tuple[Assessed, ...]
+    models: tuple[AssessedModel, ...]
     seed: int
     forecast: Forecast | str | None = None  # of the 1-Lipschitz classifier; words say why there is none
 
@@ -182,11 +182,24 @@ def assess(
 ) -> Assessment:
     """Audit the data, train a standard and a 1-Lipschitz classifier, certify and attack both.
 
-    ``threat`` defaults to :func:`usual_threat`; ``epochs`` to a number that shows
-    each classifier about 30,000 inputs (three epochs at the least). Every step
-    is a run in ``store``: what was computed before is found, not computed again.
-    ``workers=0`` computes in this process. ``forecast`` adds what more data would
-    bring, by eight short trainings on parts of it; left open, on small data only.
+    Every step is a run in ``store``: what was computed before is found, not computed again.
+
+    Args:
+        data: a name as on the command line, or a dataset in memory.
+        threat: a ball or its text, for example ``l2:0.5``; :func:`usual_threat` by default.
+        epochs: passes over the training data; by default as many as show each classifier about 30,000
+            inputs, three at the least.
+        points: class-balanced test points to certify and attack; all if the split has fewer.
+        suite: the attacks: ``fast``, ``standard``, ``exhaustive``.
+        seed: the seed of every random stream.
+        store: where runs are kept; :meth:`Store.default` by default.
+        workers: worker processes, one per core by default; 0 computes in this process.
+        forecast: add what more data would bring, by eight short trainings on parts of the data; by default on
+            small data only.
+
+    Raises:
+        InputError: the data cannot be read, or the threat does not fit it.
+        FailedStepsError: several steps failed; all others are kept.
     """
     store = store or Store.default()
     spec = data_spec(data, store)
@@ -197,23 +210,23 @@ def assess(
         Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed) for step in trainings.values()
     ]
     audit = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius)
-    wanted = len(loaded.train) <= SHOWN if forecast is None else forecast
+    wanted = len(loaded.train) <= INPUTS_SHOWN if forecast is None else forecast
     curve = subset_curve(trainings[LIPSCHITZ], loaded, ball, LIPSCHITZ) if wanted else None
     steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
     run_steps(steps, store, workers)
     models = []
     for name, training, evaluation in zip(trainings, trainings.values(), evaluations, strict=True):
         run = Run(store.folder(evaluation))
-        models.append(Assessed(name, Run(store.folder(training)), run, *load_scores(run)))
+        models.append(AssessedModel(name, Run(store.folder(training)), run, *load_scores(run)))
     source = data if isinstance(data, str) else data.name
-    told = curve.forecast(store) if curve else None
-    return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, told)
+    outlook = curve.forecast(store) if curve else None
+    return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, outlook)
 
 
 def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
     """The two trainings: a standard network, and the family of 1-Lipschitz networks that suits the threat's norm."""
     settings: dict[str, Any] = {
-        "epochs": epochs or max(3, round(SHOWN / len(data.train))),
+        "epochs": epochs or max(3, round(INPUTS_SHOWN / len(data.train))),
         "batch_size": min(256, max(16, len(data.train) // 45)),
     }
     plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if data.train.is_image else ("mlp", {})

@@ -33,7 +33,7 @@ AXES = {
     "model": "model",
     "method": "method",
 }
-WHOLE = "all"
+ALL_POINTS = "all"
 
 
 class EvaluateMeasure(Spec):
@@ -104,7 +104,7 @@ class Grid:
 
     def cells(self) -> tuple[Cell, ...]:
         """Every combination, trained and measured."""
-        axes, made = self.axes, []
+        axes, cells = self.axes, list[Cell]()
         for name, variant, size in product(axes.data, axes.variants, axes.sizes or (0,)):
             data = DataSpec.of(source(name, variant, size))
             for model, method, seed in product(self.models, self.methods, axes.seeds):
@@ -112,21 +112,21 @@ class Grid:
                 place = {
                     "data": name,
                     "variant": variant or "original",
-                    "n": size or WHOLE,
+                    "n": size or ALL_POINTS,
                     "model": model.label,
                     "method": method.label,
                     "seed": seed,
                 }
-                for measure, step in self._measured(training, model).items():
-                    made.append(Cell({**place, "measure": measure}, step))
-        return tuple(made)
+                for measure, step in self._measurements(training, model).items():
+                    cells.append(Cell({**place, "measure": measure}, step))
+        return tuple(cells)
 
     def _training(self, data: DataSpec, model: Part, method: Part, seed: int) -> Train:
         settings = laid_over(laid_over(self.axes.settings, model.settings), method.settings)
         arguments = {"model": dict(model.arguments), "method": dict(method.arguments)}
         return train_step(data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed)
 
-    def _measured(self, training: Train, model: Part) -> dict[str, Step]:
+    def _measurements(self, training: Train, model: Part) -> dict[str, Step]:
         steps: dict[str, Step] = {}
         measure = self.axes.measure
         if (wanted := measure.evaluate) is not None:
@@ -165,14 +165,14 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         seeds.setdefault(key, set()).add(cell.place["seed"])
         for metric, value in figures(cell).items():
             groups.setdefault(key, {}).setdefault(metric, []).append(value)
-    metrics = list(dict.fromkeys(metric for found in groups.values() for metric in found))
+    metrics = list(dict.fromkeys(metric for values in groups.values() for metric in values))
     rows = [
         {
             **dict(zip(shown, key, strict=True)),
             "seeds": len(seeds[key]),
-            **{metric: mean(found.get(metric, [])) for metric in metrics},
+            **{metric: mean(values.get(metric, [])) for metric in metrics},
         }
-        for key, found in groups.items()
+        for key, values in groups.items()
     ]
     columns: list[Field | str] = [
         *(Field(axis, AXES[axis]) for axis in shown),
@@ -196,7 +196,7 @@ def figures(cell: Measured) -> dict[str, float]:
             proved = zip(result["radii"], result["test"]["certified"], strict=True)
             return {
                 "clean": result["test"]["clean"]["value"],
-                **{f"certified at {radius:.4g}": found["value"] for radius, found in proved},
+                **{f"certified at {radius:.4g}": share["value"] for radius, share in proved},
             }
         case "prove":
             return {name: result[name]["value"] for name in ("clean", "proved", "unbroken")}
@@ -206,7 +206,7 @@ def figures(cell: Measured) -> dict[str, float]:
 
 def _chart(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) -> ChartSpec:
     """Curves over the number of training points, bars over anything else."""
-    over = "n" if "n" in shown and WHOLE not in {row["n"] for row in rows} else shown[0]
+    over = "n" if "n" in shown and ALL_POINTS not in {row["n"] for row in rows} else shown[0]
     marks = []
     for row in rows:
         others = [str(row[axis]) for axis in shown if axis != over]

@@ -147,13 +147,24 @@ def forecast(
     ceiling: float = 1.0,
     floor: float | None = None,
 ) -> tuple[Forecast, ...]:
-    """The law of every curve in ``source``, what it says at some sizes, and the data that ``target`` needs.
+    """The law of every curve in ``source``, its forecasts, and the data that ``target`` needs.
 
-    Sizes are given by ``at`` or as ``factors`` of the largest one measured.
-    ``source`` is a study's result (JSON), a CSV with the columns n, seed and
-    value (then ``classes`` and ``test_points`` are needed), the name of a study
-    whose result exists, or a curve. Sizes beyond the validated factor are
-    refused: their rows say why.
+    Args:
+        source: a study's result (JSON), a CSV with the columns n, seed and value, the name of a study whose
+            result exists, or a curve.
+        target: the accuracy that is wanted, in [0, 1].
+        at: numbers of training points to forecast.
+        factors: the same, as multiples of the largest size measured.
+        classes: number of classes; a CSV needs it.
+        test_points: number of test points; a CSV needs it.
+        ceiling: the highest accuracy that is possible.
+        floor: the accuracy that curves start from; 1 / classes by default.
+
+    Returns:
+        A forecast for each curve. Sizes beyond the validated factor are refused: their rows say why.
+
+    Raises:
+        InputError: the source cannot be read or has no curves, or the target is out of range.
     """
     curves = (source,) if isinstance(source, ScalingCurve) else read_curves(source, classes, test_points)
     found = []

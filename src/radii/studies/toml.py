@@ -25,7 +25,7 @@
     [budget.smoke]
     settings.epochs = 1
 
-All mistakes of a file are told at once.
+All mistakes of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from radii.attacks.suite import SUITES
-from radii.budget import BUDGETS
+from radii.budget import BUDGETS, check_budget
 from radii.data import hub, sources, variant_chain
 from radii.errors import InputError, unknown_name
 from radii.models import MODELS
@@ -59,7 +59,7 @@ FIELDS = {
     ("measure", "certify"): set(CertifyMeasure.model_fields),
     ("measure", "prove"): set(ProveMeasure.model_fields),
 }
-OWN = ("name", "label", "settings", "measure")  # keys of [[model]] and [[method]] that are not arguments
+PART_KEYS = ("name", "label", "settings", "measure")  # keys of [[model]] and [[method]] that are not arguments
 
 
 def load(path: Path, trust: Collection[str] = ()) -> Study:
@@ -79,15 +79,17 @@ def load(path: Path, trust: Collection[str] = ()) -> Study:
         faults.add("budget", "write a table for each budget, for example [budget.smoke].")
         budgets = {}
     for name in budgets:
-        if name not in BUDGETS:
-            faults.add("budget", str(unknown_name("budget", name, BUDGETS)))
+        try:
+            check_budget(name)
+        except InputError as error:
+            faults.add("budget", str(error))
     plain = _grid(content, faults)
     grids = {
         budget: _grid(laid_over(content, budgets[budget]), faults, f"budget.{budget}.") if budget in budgets else plain
         for budget in BUDGETS
     }
-    if faults.told:
-        raise InputError(f"The study file {path} has {_count(faults.told)}: " + " ".join(faults.told))
+    if faults.sentences:
+        raise InputError(f"The study file {path} has {_count(faults.sentences)}: " + " ".join(faults.sentences))
     axes = plain.axes
     return Study(
         axes.name,
@@ -107,8 +109,8 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise InputError(f"The study file {path} is not TOML: {error}.") from error
 
 
-def _count(told: Mapping[str, None]) -> str:
-    return "a mistake" if len(told) == 1 else f"{len(told)} mistakes"
+def _count(sentences: Mapping[str, None]) -> str:
+    return "a mistake" if len(sentences) == 1 else f"{len(sentences)} mistakes"
 
 
 @dataclass
@@ -116,14 +118,14 @@ class _Faults:
     """Mistakes, each once; import paths that are not in ``trust`` are among them."""
 
     trust: frozenset[str] = frozenset()
-    told: dict[str, None] = field(default_factory=dict)
+    sentences: dict[str, None] = field(default_factory=dict)
 
     def add(self, where: str, reason: str) -> None:
         sentence = f"{where}: {reason}"
-        self.told[sentence if sentence.endswith((".", "?")) else f"{sentence}."] = None
+        self.sentences[sentence if sentence.endswith((".", "?")) else f"{sentence}."] = None
 
 
-_NOTHING = Grid(Axes(name="nothing", data=("digits",)), (), ())
+_NO_GRID = Grid(Axes(name="nothing", data=("digits",)), (), ())
 
 
 def _grid(content: Mapping[str, Any], faults: _Faults, at: str = "") -> Grid:
@@ -135,7 +137,7 @@ def _grid(content: Mapping[str, Any], faults: _Faults, at: str = "") -> Grid:
         axes = Axes.model_validate(rest)
     except ValidationError as error:
         _explain(error, faults, at)
-        return _NOTHING
+        return _NO_GRID
     if axes.name in STUDIES:
         faults.add(f"{at}name", f"{axes.name!r} is the name of a study that comes with radii; choose another.")
     _check_data(axes, faults, at)
@@ -161,7 +163,7 @@ def _parts(tables: Any, kind: str, registry: Registry, faults: _Faults, at: str)
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         faults.add(f"{at}{kind}", f"write at least one table [[{kind}]] with a name.")
         return ()
-    made: list[Part] = []
+    parts: list[Part] = []
     for number, table in enumerate(tables, 1):
         where = f"{at}{kind} {number}"
         part = _part(table, where, faults)
@@ -174,10 +176,10 @@ def _parts(tables: Any, kind: str, registry: Registry, faults: _Faults, at: str)
                 registry.make(part.name, **arguments)  # it knows whether its threat can be understood
         except InputError as error:
             faults.add(where, str(error))
-        if part.label in [other.label for other in made]:
+        if part.label in [other.label for other in parts]:
             faults.add(where, f"a {kind} before is called {part.label!r} too; give each a label of its own.")
-        made.append(part)
-    return tuple(made)
+        parts.append(part)
+    return tuple(parts)
 
 
 def _part(table: Mapping[str, Any], where: str, faults: _Faults) -> Part | None:
@@ -192,7 +194,7 @@ def _part(table: Mapping[str, Any], where: str, faults: _Faults) -> Part | None:
     for wanted in chosen:
         if wanted not in Measure.model_fields:
             faults.add(where, str(unknown_name("measurement", str(wanted), Measure.model_fields)))
-    arguments = {key: value for key, value in table.items() if key not in OWN}
+    arguments = {key: value for key, value in table.items() if key not in PART_KEYS}
     return Part(name, str(table.get("label", name)), arguments, settings, chosen)
 
 

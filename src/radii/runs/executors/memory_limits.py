@@ -1,4 +1,4 @@
-"""How much memory steps need, and how much there is: workers that do not fit beside each other take turns."""
+"""How much memory steps need, and how much is free: steps that do not fit into memory together run in turn."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from radii.errors import InputError
 from radii.runs.inputs import DataSpec
 from radii.runs.step import Step
 
-PROCESS = 500_000_000  # torch and what it brings, and a small network at work
-COPIES = 10  # of the decoded bytes: float32 tensors of both splits, and variants on their way
-SHARE = 0.8  # of what is free may be planned with
-UNKNOWN = 1 << 40  # nothing tells how much there is: then memory limits nothing
+PROCESS_BYTES = 500_000_000  # torch with its libraries, and a small network in training
+DATA_COPIES = 10  # times the decoded bytes: float32 tensors of both splits, and intermediate variants
+USABLE_SHARE = 0.8  # of the free memory
+UNLIMITED = 1 << 40  # bytes; where the system does not say how much memory there is
 
 
 def needed(step: Step) -> int:
     """Bytes that ``step`` is expected to need at its peak: the process, and its largest data several times over."""
-    return PROCESS + COPIES * max((_decoded(value) for value in _data(step)), default=0)
+    return PROCESS_BYTES + DATA_COPIES * max((_decoded(value) for value in _data(step)), default=0)
 
 
 def _data(step: Step) -> list[DataSpec]:
@@ -47,7 +47,7 @@ def _machine() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     except (OSError, ValueError, AttributeError):
-        return UNKNOWN
+        return UNLIMITED
 
 
 def _group(root: Path = Path("/sys/fs/cgroup")) -> int:
@@ -55,27 +55,31 @@ def _group(root: Path = Path("/sys/fs/cgroup")) -> int:
         limit = int((root / "memory.max").read_text())
         return max(0, limit - int((root / "memory.current").read_text()))
     except (OSError, ValueError):  # no group, no limit ("max"), or another kind of system
-        return UNKNOWN
+        return UNLIMITED
 
 
-class Room:
-    """Memory for steps that run side by side; the first always fits, so that a plan always goes on."""
+class MemoryLimit:
+    """Memory for steps that run at the same time; the first always fits, so that a plan always makes progress.
 
-    def __init__(self, room: int | None = None) -> None:
-        self._room = int(SHARE * available()) if room is None else room
+    Args:
+        limit: bytes; most of the free memory by default.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = int(USABLE_SHARE * available()) if limit is None else limit
         self._taken: dict[str, int] = {}
 
-    def has(self, step: Step) -> bool:
-        """Whether ``step`` fits beside what runs, by plan and by what is free now."""
+    def allows(self, step: Step) -> bool:
+        """Whether ``step`` fits beside the running steps, by their expected needs and by what is free now."""
         if not self._taken:
             return True
         need = needed(step)
-        return sum(self._taken.values()) + need <= self._room and need <= available()
+        return sum(self._taken.values()) + need <= self._limit and need <= available()
 
-    def take(self, step: Step) -> None:
-        """``step`` begins."""
+    def reserve(self, step: Step) -> None:
+        """``step`` starts."""
         self._taken[step.run_id] = needed(step)
 
-    def give_back(self, step: Step) -> None:
-        """``step`` ended."""
+    def release(self, step: Step) -> None:
+        """``step`` has ended."""
         self._taken.pop(step.run_id, None)

@@ -1,9 +1,9 @@
-"""Worker processes of this machine: one torch thread each, no more at once than memory allows.
+"""Worker processes of this machine: one torch thread each, as many at a time as memory allows.
 
-Workers are spawned, so that equal steps give equal bits whatever their number.
-Each is a pool of its own: if one is killed, its step fails and no other. A
-worker whose parent has died ends too; what it had committed to its checkpoint
-is where the next run continues.
+Workers are spawned, so equal steps give equal bits whatever the number of
+workers. Each worker is a pool of its own: if one is killed, only its step
+fails. A worker ends when its parent has died; the next run continues from the
+last checkpoint.
 """
 
 from __future__ import annotations
@@ -33,10 +33,15 @@ from radii.runs.store import Store
 
 @dataclass(frozen=True)
 class Processes:
-    """``workers`` processes, one per core by default; ``room`` bytes, most of what is free by default."""
+    """Worker processes of this machine.
+
+    Args:
+        workers: how many; one per core by default.
+        memory: bytes that they may need together; most of the free memory by default.
+    """
 
     workers: int | None = None
-    room: int | None = None
+    memory: int | None = None
 
     def width(self) -> int:
         """The number of workers."""
@@ -47,10 +52,10 @@ class Processes:
         todo = unfinished(steps, store)
         if not todo:
             return {}
-        pool = _Pool(min(self.width(), len(todo)), memory_limits.Room(self.room), store)
+        pool = _Pool(min(self.width(), len(todo)), memory_limits.MemoryLimit(self.memory), store)
         try:
             failures = drain(todo, store, pool, observer)
-        except BaseException:  # Ctrl-C, or a mistake of ours: nobody waits for workers
+        except BaseException:  # Ctrl-C, or an error of this module: do not wait for the workers
             pool.kill()
             raise
         pool.close()
@@ -67,8 +72,8 @@ class _Worker:
     @classmethod
     def new(cls) -> _Worker:
         context = mp.get_context("spawn")
-        here, there = context.Pipe(duplex=False)
-        return cls(ProcessPoolExecutor(1, context, initializer=_start, initargs=(there,)), Relay(here))
+        receiver, sender = context.Pipe(duplex=False)
+        return cls(ProcessPoolExecutor(1, context, initializer=_start, initargs=(sender,)), Relay(receiver))
 
     def close(self) -> None:
         self.pool.shutdown()
@@ -83,17 +88,17 @@ class _Worker:
 class _Pool:
     """Up to ``count`` workers; satisfies :class:`radii.runs.executors.dispatch.Workers`."""
 
-    def __init__(self, count: int, room: memory_limits.Room, store: Store) -> None:
-        self._count, self._room, self._store = count, room, store
+    def __init__(self, count: int, memory: memory_limits.MemoryLimit, store: Store) -> None:
+        self._count, self._memory, self._store = count, memory, store
         self._idle: list[_Worker] = []
         self._busy: dict[Future[str], _Worker] = {}
 
     def have_room(self, step: Step) -> bool:
-        return len(self._busy) < self._count and self._room.has(step)
+        return len(self._busy) < self._count and self._memory.allows(step)
 
     def submit(self, step: Step) -> Future[str]:
         worker = self._idle.pop() if self._idle else _Worker.new()
-        self._room.take(step)
+        self._memory.reserve(step)
         with isolated_helpers():
             future = worker.pool.submit(_work, step.to_json(), str(self._store.root), self._store.device)
         self._busy[future] = worker
@@ -101,7 +106,7 @@ class _Pool:
 
     def collect(self, step: Step, future: Future[str]) -> None:
         worker = self._busy.pop(future)
-        self._room.give_back(step)
+        self._memory.release(step)
         if isinstance(future.exception(), BrokenProcessPool):
             worker.close()
             raise RuntimeError("its process was killed, perhaps for want of memory") from future.exception()

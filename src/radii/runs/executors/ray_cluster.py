@@ -39,7 +39,7 @@ class Cluster:
     workers: int | None = None
 
     def width(self) -> int:
-        """The steps side by side: as many as asked for; else this machine's cores, or one of a cluster not joined."""
+        """Steps at the same time: as many as asked for; else this machine's cores, or one for a cluster."""
         return self.workers or (os.cpu_count() or 1 if self.address is None else 1)
 
     def run(self, steps: Sequence[Step], store: Store, observer: Observer) -> Failures:
@@ -47,10 +47,10 @@ class Cluster:
         todo = unfinished(steps, store)
         if not todo:
             return {}
-        with joined(self.address, self.width()) as ray, _shown(ray) as letters:
-            tasks = _Tasks(ray, store, self.workers, letters)
+        with connected(self.address, self.width()) as ray, _shown_progress(ray) as messages:
+            tasks = _Tasks(ray, store, self.workers, messages)
             try:
-                return drain(todo, store, tasks, _Ends(observer))
+                return drain(todo, store, tasks, _EndsOnly(observer))
             finally:
                 tasks.cancel()
 
@@ -58,9 +58,9 @@ class Cluster:
 class _Tasks:
     """Tasks of a cluster; satisfies :class:`radii.runs.executors.dispatch.Workers`."""
 
-    def __init__(self, ray: ModuleType, store: Store, most: int | None, letters: _Letters | None) -> None:
-        self._ray, self._store, self._most, self._letters = ray, store, most, letters
-        self._sent: dict[str, Any] = {}  # parcels in the cluster's object store, by run id or path
+    def __init__(self, ray: ModuleType, store: Store, most: int | None, messages: _ProgressQueue | None) -> None:
+        self._ray, self._store, self._most, self._messages = ray, store, most, messages
+        self._sent: dict[str, Any] = {}  # archives in the cluster's object store, by run id or path
         self._refs: dict[Future[Any], Any] = {}
         self._perform = ray.remote(max_retries=RETRIES)(_perform)
 
@@ -78,7 +78,7 @@ class _Tasks:
         graphics = 1 if device.startswith("cuda") else 0
         task = self._perform.options(num_cpus=1, num_gpus=graphics, memory=self._memory(step), name=step.run_id)
         sent = (self._sent[key] for key in named)
-        ref = task.remote(step.to_json(), device, self._letters, list(runs), list(data), *sent)
+        ref = task.remote(step.to_json(), device, self._messages, list(runs), list(data), *sent)
         future: Future[Any] = ref.future()
         self._refs[future] = ref
         return future
@@ -91,7 +91,7 @@ class _Tasks:
         remote.receive(step, future.result(), self._store)
 
     def cancel(self) -> None:
-        """What still runs when the study ends early is not wanted any more."""
+        """Cancel the tasks that still run when the study ends early."""
         for ref in self._refs.values():
             self._ray.cancel(ref, force=True)
 
@@ -102,27 +102,27 @@ class _Tasks:
 
 
 def _perform(
-    step: remote.Json, device: str, letters: _Letters | None, runs: list[str], data: list[str], *sent: bytes
+    step: remote.Json, device: str, messages: _ProgressQueue | None, runs: list[str], data: list[str], *sent: bytes
 ) -> tuple[str, bytes]:
-    """The task: parcels arrive in the order of their names, runs first."""
+    """The task: archives arrive in the order of their names, runs first."""
     keep_freed()
     arrived = dict(zip([*runs, *data], sent, strict=True))
     with ExitStack() as shown:
-        if letters is not None:
-            shown.enter_context(progress.display(RemoteDisplay(letters, secrets.token_hex(4))))
+        if messages is not None:
+            shown.enter_context(progress.display(RemoteDisplay(messages, secrets.token_hex(4))))
         return remote.perform(
             step, {name: arrived[name] for name in runs}, {name: arrived[name] for name in data}, device
         )
 
 
-class _Letters:
+class _ProgressQueue:
     """Progress of tasks on its way to the driver: an actor's queue as a :class:`radii.runs.executors.relay.Pipe`."""
 
     def __init__(self, queue: Any) -> None:
         self._queue, self._held = queue, list[Any]()
 
     def send(self, message: Any, /) -> None:
-        self._queue.actor.put_nowait.remote(message)  # no answer is waited for: a letter may be lost
+        self._queue.actor.put_nowait.remote(message)  # no answer is waited for: a message may be lost
 
     def poll(self, timeout: float = 0.0, /) -> bool:
         try:
@@ -137,26 +137,26 @@ class _Letters:
 
 
 @contextmanager
-def _shown(ray: ModuleType) -> Iterator[_Letters | None]:
-    """A queue on this machine, and its letters on the display, if there is one."""
+def _shown_progress(ray: ModuleType) -> Iterator[_ProgressQueue | None]:
+    """A queue on this machine whose messages are shown, if there is a display."""
     if progress.current() is None:
         yield None
         return
     from ray.util.queue import Queue
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
-    relay = Relay(_Letters(queue))
+    this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": this_node})
+    relay = Relay(_ProgressQueue(queue))
     try:
-        yield _Letters(queue)
+        yield _ProgressQueue(queue)
     finally:
         relay.close()
         queue.shutdown(force=True)
 
 
-class _Ends(Observer):
-    """Passes on what ended: when a task of a cluster starts, nobody here knows."""
+class _EndsOnly(Observer):
+    """Passes on ends only: this process does not know when a task of a cluster starts."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -166,7 +166,7 @@ class _Ends(Observer):
 
 
 def _plain(error: BaseException) -> BaseException:
-    """What went wrong, without Ray's account of where."""
+    """The error itself, without Ray's account of where it happened."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, Exception):
         return cause
@@ -175,8 +175,8 @@ def _plain(error: BaseException) -> BaseException:
 
 
 @contextmanager
-def joined(address: str | None, cores: int) -> Iterator[ModuleType]:
-    """Ray, connected; left afterwards, and ended if it is our own. One that the caller has joined is used as it is."""
+def connected(address: str | None, cores: int) -> Iterator[ModuleType]:
+    """Ray, connected; disconnected afterwards, and ended if it was started here. An existing one is kept."""
     ray = _imported(address)
     if ray.is_initialized():
         yield ray
@@ -197,7 +197,7 @@ def joined(address: str | None, cores: int) -> Iterator[ModuleType]:
 
 
 def _imported(address: str | None) -> ModuleType:
-    """Ray, told before its import not to talk to strangers and not to report its use."""
+    """Ray, set before its import to require a token and not to report its use."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ["RAY_AUTH_MODE"] = "token"
     if address is None and not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")):

@@ -1,7 +1,7 @@
 """Progress of workers on the parent's display, through a pipe.
 
-Worker processes have a pipe each, because one killed in the middle of a message
-must not hold up the others; machines of a cluster share a letterbox.
+Every worker process has a pipe of its own, because a worker that is killed in the
+middle of a message must not block the others; machines of a cluster share a queue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pipe(Protocol):
 
 
 class RemoteTask:
-    """Tells the parent at most ten times a second: a message costs a round trip, a step may cost less."""
+    """Reports to the parent at most ten times a second: a message may cost more than the step it reports."""
 
     def __init__(self, display: RemoteDisplay, key: str) -> None:
         self._display, self._key = display, key
@@ -41,19 +41,19 @@ class RemoteTask:
         self._unsaid += amount
         now = time.monotonic()
         if now - self._last >= 0.1:
-            self._display.tell("advance", self._key, self._unsaid, note)
+            self._display.send("advance", self._key, self._unsaid, note)
             self._unsaid, self._last = 0.0, now
 
 
 class RemoteDisplay:
-    """Sends what happens in a worker to the parent; satisfies :class:`radii.progress.Display`."""
+    """Sends the progress of a worker to the parent; satisfies :class:`radii.progress.Display`."""
 
     def __init__(self, pipe: Pipe, name: str = "") -> None:
         self._pipe, self._name = pipe, name or str(os.getpid())
         self._opened, self._lock = 0, threading.Lock()
 
-    def tell(self, *message: object) -> None:
-        """Send a message; a parent that is gone does not matter to the work."""
+    def send(self, *message: object) -> None:
+        """Send a message; a parent that is gone is ignored."""
         with self._lock:
             try:
                 self._pipe.send(message)
@@ -65,15 +65,15 @@ class RemoteDisplay:
         """As :class:`radii.progress.Display` says."""
         self._opened += 1
         key = f"{self._name}/{self._opened}"
-        self.tell("open", key, what, total, unit)
+        self.send("open", key, what, total, unit)
         try:
             yield RemoteTask(self, key)
         finally:
-            self.tell("close", key)
+            self.send("close", key)
 
 
 class Relay:
-    """Shows what arrives through a pipe, until it is closed."""
+    """Shows the messages of a pipe until it is closed."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe, self._shown_by, self._ended = pipe, progress.current(), threading.Event()
@@ -93,7 +93,7 @@ class Relay:
                     self._show(self._pipe.recv(), tasks)
         except (EOFError, OSError):
             pass  # the worker died
-        for closing, _ in tasks.values():  # it did not say goodbye
+        for closing, _ in tasks.values():  # bars that the worker did not close
             closing.close()
 
     def _show(self, message: Any, tasks: dict[str, tuple[ExitStack, progress.Task]]) -> None:

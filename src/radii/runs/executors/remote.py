@@ -30,7 +30,7 @@ PATHS = ("source", "path", "weights")  # fields of data and models that say wher
 
 
 def needed_runs(step: Step) -> list[Step]:
-    """The steps whose runs must go along."""
+    """The steps whose runs must be sent."""
     return plan(step.inputs())
 
 
@@ -59,26 +59,33 @@ def _paths(content: Any) -> list[tuple[str, str]]:
 def perform(
     step_json: Json, runs: Mapping[str, bytes], data: Mapping[str, bytes], device: str = "cpu"
 ) -> tuple[str, bytes]:
-    """Compute a step in a folder of its own, which is gone afterwards; the run's id and its parcel.
+    """Compute a step in a temporary folder.
 
-    ``runs`` are parcels by run id, ``data`` parcels by the path that the step names.
+    Args:
+        step_json: the step.
+        runs: archives of the runs it needs, by run id.
+        data: archives of data and models, by the path that the step names.
+        device: where networks are trained.
+
+    Returns:
+        The run's id and the archive of its folder.
     """
     with tempfile.TemporaryDirectory(prefix="radii-") as folder, threads(1):  # the bits are those of any executor
         store = Store(Path(folder) / "store", device)
-        for run_id, parcel in runs.items():
-            archives.unpack(parcel, store.root / "runs" / run_id)
-        places = {base: str(placed(parcel)) for base, parcel in data.items()}
+        for run_id, archive in runs.items():
+            archives.unpack(archive, store.root / "runs" / run_id)
+        places = {base: str(unpacked_once(archive)) for base, archive in data.items()}
         run = store.ensure(from_json(relocated(step_json, places)))
         return run.id, archives.pack(run.folder)
 
 
-def placed(parcel: bytes) -> Path:
-    """The file or folder of a parcel of data, in the cache under its content's name: unpacked once on every machine."""
-    place = cache.folder() / "parcels" / hashlib.sha256(parcel).hexdigest()[:24]
+def unpacked_once(archive: bytes) -> Path:
+    """The file or folder of an archive of data, in the cache under its content's name; unpacked once per machine."""
+    place = cache.folder() / "parcels" / hashlib.sha256(archive).hexdigest()[:24]
     if not place.is_dir():
         with cache.writing(place):
             work = cache.aside(place)
-            archives.unpack(parcel, work)
+            archives.unpack(archive, work)
             try:
                 os.rename(work, place)
             except OSError:  # somebody else unpacked the same
@@ -88,7 +95,7 @@ def placed(parcel: bytes) -> Path:
 
 
 def relocated(content: Any, places: Mapping[str, str]) -> Any:
-    """A step's JSON with the paths of its data changed; paths are not part of a run's identity."""
+    """A step's JSON with the paths of its files changed; paths are not part of a run's identity."""
     if isinstance(content, list):
         return [relocated(item, places) for item in content]
     if not isinstance(content, dict):
@@ -105,13 +112,17 @@ def relocated(content: Any, places: Mapping[str, str]) -> Any:
 
 
 def receive(step: Step, answer: tuple[str, bytes], store: Store) -> Run:
-    """Commit a run that was computed elsewhere, if it is the one that was asked for."""
-    run_id, parcel = answer
+    """Commit a run that another machine computed.
+
+    Raises:
+        InputError: it is not the run that was asked for, or files are missing.
+    """
+    run_id, archive = answer
     if run_id != step.run_id:
         raise InputError(f"{step.run_id} was asked for, {run_id} came back: the machines have different versions.")
 
     def fill(folder: Path) -> None:
-        names = {path.name for path in archives.unpack(parcel, folder)}
+        names = {path.name for path in archives.unpack(archive, folder)}
         if missing := [name for name in NEEDED if name not in names]:
             raise InputError(f"The run {run_id} came back without {', '.join(missing)}.")
         if from_json(Run(folder).spec).run_id != step.run_id:
