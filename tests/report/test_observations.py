@@ -12,7 +12,7 @@ import torch
 from radii.evaluation.scores import PointTable, Scores
 from radii.report.assessment import most_proved, on_claims, page
 from radii.report.observations import observations
-from radii.studies.assess import Assessed, Assessment, DataLimits
+from radii.studies.assess import AssessedModel, Assessment, DataLimits
 from radii.threat import Ball
 
 
@@ -21,7 +21,7 @@ class Made:
     """The part of an Assessment that observations read."""
 
     limits: DataLimits
-    models: tuple[Assessed, ...]
+    models: tuple[AssessedModel, ...]
     ball: Ball
 
 
@@ -45,7 +45,7 @@ def assessment(distance: float, standard: Scores, bounded: Scores, contradictory
     distances = {"train": np.array([distance, 9.0]), "test": np.array([9.0])}
     limits = DataLimits((), 0.8, contradictory, astuteness, distances)
     models = tuple(
-        Assessed(name, None, None, found, np.arange(3))  # type: ignore[arg-type]
+        AssessedModel(name, None, None, found, np.arange(3))  # type: ignore[arg-type]
         for name, found in (("standard", standard), ("1-Lipschitz", bounded))
     )
     return Made(limits, models, Ball("l2", 0.5))
