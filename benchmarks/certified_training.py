@@ -21,7 +21,7 @@ from typing import Any
 from harness import Figure, cpu_seconds, figure, main
 from radii.certificates.lipschitz import certify
 from radii.data.sources import load
-from radii.models.io.bundle import Architecture, initialised, load_bundle
+from radii.models.io.bundle import Architecture, initialize, load_bundle
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.runs.planning import data_spec, train_step
 from radii.runs.steps import Train
@@ -89,7 +89,7 @@ def seconds_per_step(step: Train) -> float:
 
     def run(steps: int) -> None:
         settings = {"steps": steps, "test_every": 0}
-        train(initialised(card, 0), data.train, objective, step.recipe.model_copy(update=settings))
+        train(initialize(card, 0), data.train, objective, step.recipe.model_copy(update=settings))
 
     run(3)
     return (cpu_seconds(lambda: run(3 + CLOCK_STEPS)) - cpu_seconds(lambda: run(3))) / CLOCK_STEPS

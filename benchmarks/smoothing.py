@@ -28,7 +28,7 @@ from radii.certificates.smoothing.noise import BATCH, Voting, to_grid
 from radii.certificates.smoothing.proportion import lower_limits, upper_limits
 from radii.data import cache
 from radii.data.sources import load
-from radii.models.io.bundle import CARD, Architecture, initialised, load_bundle, save_bundle
+from radii.models.io.bundle import CARD, Architecture, initialize, load_bundle, save_bundle
 from radii.training.loop import Recipe, train
 from radii.training.objectives.cross_entropies import GaussianNoise
 from radii.training.schedule import Optimizer
@@ -47,7 +47,7 @@ def trained(quick: bool) -> nn.Module:
     if not (folder / CARD).is_file():
         data = load("mnist")
         architecture = Architecture(name="wong-kolter", input_shape=data.shape, classes=data.classes)
-        model = initialised(architecture, 0)
+        model = initialize(architecture, 0)
         recipe = Recipe(epochs=epochs, batch_size=128, optimizer=Optimizer(lr=0.05))
         train(model, data.train, GaussianNoise(SIGMA), recipe)
         save_bundle(folder, model, architecture)

@@ -23,7 +23,7 @@ from radii.certificates.complete.result_file import result_text
 from radii.certificates.complete.verify import Deployed, verify
 from radii.errors import InputError
 from radii.models.io.export import export
-from radii.models.onnx_runtime import OnnxRuntime
+from radii.models.io.foreign import OnnxRuntime
 
 SHARED = Path(os.environ.get("RADII_VERIFY", Path(__file__).parents[2].parent / "shared" / "verify"))
 

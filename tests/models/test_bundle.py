@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.io.bundle import CARD, WEIGHTS, Architecture, fill, initialised, load_bundle, save_bundle
+from radii.models.io.bundle import CARD, WEIGHTS, Architecture, fill, initialize, load_bundle, save_bundle
 
 ARCHITECTURE = Architecture(
     name="lenet5", arguments={"widen": 0.125}, input_shape=(1, 8, 8), classes=("a", "b"), mean=(0.4,), std=(0.2,)
@@ -26,7 +26,7 @@ def linear(input_shape: tuple[int, ...], classes: int) -> nn.Module:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    save_bundle(tmp_path / "bundle", initialised(ARCHITECTURE, 3), ARCHITECTURE)
+    save_bundle(tmp_path / "bundle", initialize(ARCHITECTURE, 3), ARCHITECTURE)
     return tmp_path / "bundle"
 
 
@@ -35,15 +35,15 @@ def test_round_trip(bundle: Path) -> None:
     x = torch.rand(4, 1, 8, 8)
     assert card == ARCHITECTURE
     assert not model.training
-    assert torch.equal(model(x), initialised(ARCHITECTURE, 3).eval()(x))
+    assert torch.equal(model(x), initialize(ARCHITECTURE, 3).eval()(x))
     assert sorted(path.name for path in bundle.iterdir()) == [CARD, WEIGHTS]
 
 
 def test_weights_depend_on_the_seed_alone() -> None:
     torch.manual_seed(1)
-    first = initialised(ARCHITECTURE, 3)
+    first = initialize(ARCHITECTURE, 3)
     torch.manual_seed(2)
-    second, other = initialised(ARCHITECTURE, 3), initialised(ARCHITECTURE, 4)
+    second, other = initialize(ARCHITECTURE, 3), initialize(ARCHITECTURE, 4)
     assert torch.equal(first.net.fc2.weight, second.net.fc2.weight)  # type: ignore[union-attr]
     assert not torch.equal(first.net.fc2.weight, other.net.fc2.weight)  # type: ignore[union-attr]
 
@@ -82,7 +82,7 @@ def test_an_import_path_is_followed_only_if_named(tmp_path: Path, monkeypatch: p
     )
     monkeypatch.syspath_prepend(tmp_path)
     own = ARCHITECTURE.model_copy(update={"name": "mynets:linear", "arguments": {}})
-    save_bundle(tmp_path / "own", initialised(own, 0), own)
+    save_bundle(tmp_path / "own", initialize(own, 0), own)
     with pytest.raises(InputError, match="--trust mynets:linear"):
         load_bundle(tmp_path / "own")
     model, _ = load_bundle(tmp_path / "own", trust=["mynets:linear"])

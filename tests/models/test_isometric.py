@@ -13,7 +13,7 @@ from torch import nn
 from radii.attacks.pgd import PGD
 from radii.certificates.lipschitz import certify
 from radii.errors import InputError
-from radii.models.io.bundle import Architecture, initialised, load_bundle, save_bundle
+from radii.models.io.bundle import Architecture, initialize, load_bundle, save_bundle
 from radii.models.io.export import export
 from radii.models.layers.head import BlockedLinear, UnitRows
 from radii.models.lipschitz.layer_bounds import bound_layer
@@ -109,7 +109,7 @@ def test_bundle_and_export(tmp_path: Path) -> None:
         classes=tuple("abc"),
         mean=(0.4, 0.5, 0.6),
     )
-    model = initialised(card, 0)
+    model = initialize(card, 0)
     save_bundle(tmp_path, model, card)
     again, _ = load_bundle(tmp_path)
     x = torch.rand(5, 3, 10, 10)

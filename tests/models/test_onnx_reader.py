@@ -14,8 +14,8 @@ pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from radii.errors import InputError  # noqa: E402
+from radii.models.io.foreign import OnnxRuntime  # noqa: E402
 from radii.models.onnx_reader import load_onnx  # noqa: E402
-from radii.models.onnx_runtime import OnnxRuntime  # noqa: E402
 
 RNG = np.random.default_rng(0)
 

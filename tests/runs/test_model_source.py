@@ -18,7 +18,7 @@ from torch import nn
 from radii.data.dataset import Data
 from radii.data.sources import load
 from radii.errors import InputError
-from radii.models.io.bundle import Architecture, initialised, save_bundle
+from radii.models.io.bundle import Architecture, initialize, save_bundle
 from radii.runs.model_source import LoadedModel, ModelFile, find_model, load_model
 from radii.runs.planning import train
 from radii.runs.steps import Train
@@ -59,8 +59,8 @@ def test_a_run_and_a_bundle(tmp_path: Path) -> None:
 
 
 def test_a_model_is_its_content_wherever_it_is(tmp_path: Path) -> None:
-    save_bundle(tmp_path / "one", initialised(LENET, 0), LENET)
-    save_bundle(tmp_path / "two", initialised(LENET, 1), LENET)
+    save_bundle(tmp_path / "one", initialize(LENET, 0), LENET)
+    save_bundle(tmp_path / "two", initialize(LENET, 1), LENET)
     shutil.copytree(tmp_path / "one", tmp_path / "moved")
     one, two, moved = (find_model(name) for name in ("one", "two", "moved"))
     assert one.content_hash() == moved.content_hash() != two.content_hash()
@@ -72,11 +72,11 @@ def test_a_model_is_its_content_wherever_it_is(tmp_path: Path) -> None:
 
 def test_a_model_of_other_inputs_is_refused(tmp_path: Path) -> None:
     other = LENET.model_copy(update={"input_shape": (1, 12, 12)})
-    save_bundle(tmp_path / "other", initialised(other, 0), other)
+    save_bundle(tmp_path / "other", initialize(other, 0), other)
     with pytest.raises(InputError, match=r"takes inputs of shape \(1, 12, 12\), digits has \(1, 8, 8\)"):
         found("other", load("digits"))
     fewer = LENET.model_copy(update={"classes": ("a", "b")})
-    save_bundle(tmp_path / "fewer", initialised(fewer, 0), fewer)
+    save_bundle(tmp_path / "fewer", initialize(fewer, 0), fewer)
     with pytest.raises(InputError, match="knows 2 classes, digits has 10"):
         found("fewer", load("digits"))
 
@@ -117,7 +117,7 @@ def test_a_bundle_that_runs_code_needs_trust(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_exported_program(tmp_path: Path) -> None:
-    model = initialised(LENET, 0).eval()
+    model = initialize(LENET, 0).eval()
     batch = torch.export.Dim("batch", min=1, max=1024)
     torch.export.save(torch.export.export(model, (X,), dynamic_shapes=({0: batch},)), tmp_path / "m.pt2")
     program = found("m.pt2", trust=[str(tmp_path / "m.pt2")])
@@ -128,7 +128,7 @@ def test_an_exported_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_a_program_runs_nothing_unless_it_is_trusted(tmp_path: Path, protocol: int) -> None:
     """A pickle of protocol 0 has no magic bytes: looking into the archive cannot tell, so nothing is opened."""
-    model = initialised(LENET, 0).eval()
+    model = initialize(LENET, 0).eval()
     torch.export.save(torch.export.export(model, (X,)), tmp_path / "m.pt2")
     with zipfile.ZipFile(tmp_path / "m.pt2") as archive:
         names = archive.namelist()
@@ -147,7 +147,7 @@ def test_an_onnx_graph(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
-    model = initialised(LENET, 0).eval()
+    model = initialize(LENET, 0).eval()
     batch = torch.export.Dim("batch", min=1, max=1024)
     program = torch.onnx.export(model, (X,), dynamo=True, dynamic_shapes=({0: batch},), verbose=False)
     buffer = io.BytesIO()

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from radii.data.batches import Augmentation
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.models.io.bundle import Architecture, initialised
+from radii.models.io.bundle import Architecture, initialize
 from radii.randomness import numpy_stream, threads
 from radii.training.distributed import Team, team, teamwork
 from radii.training.loop import Recipe, train
@@ -49,7 +49,7 @@ def fit_all(folder: Path) -> None:
     """Train by every method; the leading process writes weights and histories."""
     with threads(1), teamwork() as crew:
         for name, given in METHODS_TRIED.items():
-            model = initialised(CARD, seed=3)
+            model = initialize(CARD, seed=3)
             objective = METHODS.factory(name)(**METHODS.arguments(name, given))
             history = train(model, blobs(), objective, RECIPE, seed=3, test=blobs(30))
             if crew.leads:

@@ -17,7 +17,7 @@ from torch import nn
 from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.models.io.bundle import Architecture, initialised
+from radii.models.io.bundle import Architecture, initialize
 from radii.randomness import numpy_stream, stream_seed, threads
 from radii.training.checkpoint import read
 from radii.training.events import recorded
@@ -46,7 +46,7 @@ def blobs(n: int = 300) -> Dataset:
 def fit(
     recipe: Recipe, checkpoint: Path | None = None, seconds: float = 30.0, model: nn.Module | None = None
 ) -> tuple[nn.Module, History]:
-    model = model or initialised(ARCHITECTURE, seed=7)
+    model = model or initialize(ARCHITECTURE, seed=7)
     with threads(1):
         history = train(
             model, blobs(), Natural(), recipe, seed=7, test=blobs(60), checkpoint=checkpoint, checkpoint_seconds=seconds
@@ -66,7 +66,7 @@ def test_it_is_the_loop_one_would_write() -> None:
     """Same batches, torch's own OneCycleLR and SGD: the same weights."""
     recipe = Recipe(epochs=2, batch_size=50, optimizer=Optimizer(lr=0.2, cycle_momentum=True, weight_decay=1e-3))
     ours, _ = fit(recipe)
-    theirs = initialised(ARCHITECTURE, seed=7).train()
+    theirs = initialize(ARCHITECTURE, seed=7).train()
     optimizer = torch.optim.SGD(theirs.parameters(), lr=0.2, momentum=0.9, nesterov=True, weight_decay=1e-3)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, total_steps=12)
     batches, step = Batches(blobs(), 50, seed=7), 0
@@ -102,7 +102,7 @@ class SlowNatural(Natural):
 
 def _victim(path: str, recipe: Recipe) -> None:
     torch.set_num_threads(1)
-    model = initialised(ARCHITECTURE, seed=7)
+    model = initialize(ARCHITECTURE, seed=7)
     train(model, blobs(), SlowNatural(), recipe, seed=7, test=blobs(60), checkpoint=Path(path), checkpoint_seconds=0.1)
 
 
@@ -134,7 +134,7 @@ def test_kill_dash_nine_then_the_same_bits(tmp_path: Path) -> None:
 def test_ten_random_kills_then_the_same_bits(tmp_path: Path) -> None:
     """Adversarial training under Adam with dropout, killed at ten random moments, writing checkpoints or not."""
     recipe = Recipe(epochs=12, batch_size=20, optimizer=Optimizer(kind="adam", lr=1e-3, schedule="constant"))
-    calm = initialised(ARCHITECTURE, seed=7)
+    calm = initialize(ARCHITECTURE, seed=7)
     with threads(1):
         train(calm, blobs(), SlowAdversarial(0.0), recipe, seed=7, test=blobs(60))
     path, context, random = tmp_path / "checkpoint.safetensors", mp.get_context("spawn"), numpy_stream(1, "kills")
@@ -153,7 +153,7 @@ def test_ten_random_kills_then_the_same_bits(tmp_path: Path) -> None:
         moments.append(read(path)[1]["done"])
     assert moments == sorted(moments)
     assert moments[-1] < 180, "the last kill must come before the end"
-    resumed = initialised(ARCHITECTURE, seed=7)
+    resumed = initialize(ARCHITECTURE, seed=7)
     with threads(1):
         train(resumed, blobs(), SlowAdversarial(0.0), recipe, seed=7, test=blobs(60), checkpoint=path)
     for name, weight in calm.state_dict().items():
@@ -174,7 +174,7 @@ class SlowAdversarial(AdversarialTraining):
 
 def _adversarial_victim(path: str, recipe: Recipe) -> None:
     torch.set_num_threads(1)
-    model, slow = initialised(ARCHITECTURE, seed=7), SlowAdversarial(0.02)
+    model, slow = initialize(ARCHITECTURE, seed=7), SlowAdversarial(0.02)
     train(model, blobs(), slow, recipe, seed=7, test=blobs(60), checkpoint=Path(path), checkpoint_seconds=0.05)
 
 
@@ -198,7 +198,7 @@ class Exploding(Natural):
 
 def test_broken_weights_never_replace_a_good_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
-    model = initialised(ARCHITECTURE, seed=7)
+    model = initialize(ARCHITECTURE, seed=7)
     with pytest.raises(InputError, match=r"diverged: the weights are not finite after step 4"):
         train(model, blobs(), Exploding(), Recipe(epochs=1, batch_size=20), checkpoint=path, checkpoint_seconds=0.0)
     tensors, meta = read(path)
@@ -215,7 +215,7 @@ def test_lengths_in_steps_resume_too(tmp_path: Path, kind: str) -> None:
     assert len(history.epochs) == 3
     path = tmp_path / "checkpoint.safetensors"
     with pytest.raises(KeyboardInterrupt), threads(1):
-        train(initialised(ARCHITECTURE, 7), blobs(), Stopping(), recipe, seed=7, checkpoint=path, checkpoint_seconds=0)
+        train(initialize(ARCHITECTURE, 7), blobs(), Stopping(), recipe, seed=7, checkpoint=path, checkpoint_seconds=0)
     assert read(path)[1]["done"] == 5
     resumed, _ = fit(recipe, path)
     for name, weight in calm.state_dict().items():

@@ -20,7 +20,7 @@ from torch import nn
 import radii
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.models.io.bundle import Architecture, initialised
+from radii.models.io.bundle import Architecture, initialize
 from radii.models.layers.manifold import OrthogonalParameter, orthogonality_defect
 from radii.models.zoo.isometric import Isometric
 from radii.randomness import numpy_stream, threads
@@ -59,7 +59,7 @@ class Slow(OffsetCrossEntropy):
 
 
 def fit(checkpoint: Path | None = None, objective: OffsetCrossEntropy | None = None) -> nn.Module:
-    model = initialised(CARD, seed=7)
+    model = initialize(CARD, seed=7)
     with threads(1):
         train(model, blobs(), objective or OffsetCrossEntropy(), RECIPE, seed=7, checkpoint=checkpoint)
     return model
@@ -141,7 +141,7 @@ def test_plain_torch_uses_it() -> None:
 
 def _victim(path: str) -> None:
     torch.set_num_threads(1)
-    train(initialised(CARD, seed=7), blobs(), Slow(), RECIPE, seed=7, checkpoint=Path(path), checkpoint_seconds=0.1)
+    train(initialize(CARD, seed=7), blobs(), Slow(), RECIPE, seed=7, checkpoint=Path(path), checkpoint_seconds=0.1)
 
 
 def test_killed_and_resumed_to_the_same_bits(tmp_path: Path) -> None:

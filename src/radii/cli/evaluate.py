@@ -133,7 +133,7 @@ def _print_scores(console: Console, title: str, scores: Scores, classes: tuple[s
 
 def _write_pictures(path: Path, scores: Scores, step: Evaluate, data: Data, console: Console) -> None:
     from radii.atomic import write_whole
-    from radii.data.gallery import encoded
+    from radii.data.gallery import encode
     from radii.evaluation.examples import sheet, worst_examples
 
     split = data.test if step.split == "test" else data.train
@@ -141,7 +141,7 @@ def _write_pictures(path: Path, scores: Scores, step: Evaluate, data: Data, cons
     if not examples:
         console.print("No correctly classified point was broken: there are no pictures.")
         return
-    write_whole(path, encoded(sheet(examples), path))
+    write_whole(path, encode(sheet(examples), path))
     for example in examples:
         console.print(
             f"point {example.point}: {example.prediction} becomes {example.adversarial_prediction} "

@@ -64,7 +64,7 @@ def variants(
         rows = gallery.examples(data, chains)
     present = [name for label, name in enumerate(data.classes) if (data.train.y == label).any()]
     target = out or Path(f"{re.sub(r'[^A-Za-z0-9.-]+', '-', data.name)}-variants.png")
-    write_whole(target, gallery.encoded(gallery.draw(rows, present), target))
+    write_whole(target, gallery.encode(gallery.draw(rows, present), target))
     table = [_described(text, images, rows[0][1]) for text, images in rows]
     terminal.write_json({"dataset": data.name, "out": str(target), "variants": table}, json)
     columns = ("variant", "mean pixel", "pixels at 0 or 1", "moved by (mean)", "moved by (largest)")

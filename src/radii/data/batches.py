@@ -62,7 +62,7 @@ class Augmentation(Spec):
         """Augmented float32 images [b, c, h, w]; ``fill`` [c] is the color of erased squares."""
         draws = 1 if self.together else len(x)
         if self.crop:
-            x = random_crop(x, self.crop, _integers(2 * self.crop + 1, (2, draws), generator))
+            x = random_crop(x, self.crop, torch.randint(2 * self.crop + 1, (2, draws), generator=generator))
         if self.flip:
             mirrored = torch.rand(draws, generator=generator).to(x.device) < 0.5
             x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
@@ -74,7 +74,7 @@ class Augmentation(Spec):
 
 
 def random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
-    """Mirror-pad by ``pad`` and cut the old size out at ``offset`` [2, b or 1] from the upper left corner."""
+    """Mirror-pad ``x`` by ``pad`` pixels and cut out the old size, its upper left corner at ``offset`` [2, b or 1]."""
     height, width = x.shape[2:]
     padded = F.pad(x, (pad, pad, pad, pad), mode="reflect")
     if offset.shape[1] == 1:
@@ -87,7 +87,7 @@ def random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
 
 
 def erase_square(x: Tensor, corner: Tensor, side: int, fill: Tensor) -> Tensor:
-    """Paint the square of ``side`` at ``corner`` [2, b or 1] in ``fill`` [c]."""
+    """Paint a square in each image of ``x``: ``side`` pixels, upper left ``corner`` [2, b or 1], color ``fill`` [c]."""
     corner = corner.to(x.device)
     rows = _within(corner[0], side, x.shape[2])
     columns = _within(corner[1], side, x.shape[3])
@@ -98,10 +98,6 @@ def erase_square(x: Tensor, corner: Tensor, side: int, fill: Tensor) -> Tensor:
 def _within(start: Tensor, side: int, size: int) -> Tensor:
     place = torch.arange(size, device=start.device)[None]
     return (place >= start[:, None]) & (place < start[:, None] + side)
-
-
-def _integers(high: int, size: tuple[int, int], generator: Generator) -> Tensor:
-    return torch.randint(high, size, generator=generator)
 
 
 class Batches:

@@ -41,34 +41,35 @@ from radii.spec import read_json
 REVISION = 1
 SIDES = ("train", "test")
 Build = Callable[[Path], tuple[str, ...]]
-
-
 folder = cache_folder
 
 
 def has(identity: Mapping[str, Any]) -> bool:
-    """Whether the decoded data of a source is here, by the names of files only."""
+    """Whether the cache has the decoded data of the source ``identity``, judged by the names of files only."""
     return (_place(identity) / MANIFEST).is_file()
 
 
-def stored(identity: Mapping[str, Any], name: str) -> Data | None:
-    """The decoded data of a source, or None if the cache does not have it; images stay on disk until they are used."""
+def read(identity: Mapping[str, Any], name: str) -> Data | None:
+    """The decoded data of the source ``identity``, called ``name``; None if the cache does not have it.
+
+    Images stay on disk, memory-mapped, until they are used.
+    """
     meta = read_meta(identity)
     if meta is None:
         return None
     place = _place(identity)
-    train, test = (_opened(place, side, tuple(meta["classes"]), name, meta["digests"][side]) for side in SIDES)
+    train, test = (_open(place, side, tuple(meta["classes"]), name, meta["digests"][side]) for side in SIDES)
     return Data(train, test, name)
 
 
-def _opened(place: Path, side: str, classes: tuple[str, ...], name: str, digest: str | None = None) -> Dataset:
+def _open(place: Path, side: str, classes: tuple[str, ...], name: str, digest: str | None = None) -> Dataset:
     x = np.load(place / f"{side}-x.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(place / f"{side}-y.npy", allow_pickle=False)
     return Dataset(x, y, classes, f"{name} {side}", digest)
 
 
 def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Classes, digests and sizes of a decoded source; None unless every file is what was written."""
+    """Classes, digests and sizes of the decoded source ``identity``; None unless every file is what was written."""
     place = _place(identity)
     if damage(place) is not None:
         return None
@@ -80,20 +81,23 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
 
     Args:
         identity: what the source is, the key of the cache.
-        name: of the dataset.
+        name: the name of the dataset.
         fill: ``fill(folder)`` writes the four arrays and returns the class names.
+
+    Returns:
+        The decoded data.
 
     Raises:
         InputError: the cache cannot be written.
     """
     place = _place(identity)
     with writing(place), locked(place):
-        present = stored(identity, name)
+        present = read(identity, name)
         if present is not None:
             return present
         if has(identity):
             log = logging.getLogger("radii")
-            log.warning("The decoded copy of %s is damaged (%s) and is made again.", name, damage(place))
+            log.warning("The decoded copy of %s is damaged (%s) and is built again.", name, damage(place))
         for dead in place.parent.glob(f".{place.name}.*.part"):  # left by a killed builder: we hold its lock
             shutil.rmtree(dead, ignore_errors=True)
         work = aside(place)
@@ -104,14 +108,14 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
             _publish(work, place, identity)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-    built = stored(identity, name)
+    built = read(identity, name)
     assert built is not None, "a folder just built is complete"
     return built
 
 
 def _publish(work: Path, place: Path, identity: Mapping[str, Any]) -> None:
-    """``work`` becomes ``place`` in one step, unless somebody was faster where there are no locks."""
-    shutil.rmtree(place, ignore_errors=True)  # an incomplete one, or it would have been taken
+    """Rename ``work`` to ``place`` in one step, unless another process did so first on a file system without locks."""
+    shutil.rmtree(place, ignore_errors=True)  # it is incomplete, else it would have been read
     try:
         os.rename(work, place)
     except OSError:
@@ -121,7 +125,7 @@ def _publish(work: Path, place: Path, identity: Mapping[str, Any]) -> None:
 
 def _seal(work: Path, identity: dict[str, Any], classes: tuple[str, ...], name: str) -> None:
     """Check the arrays, and write their digests and sizes beside them."""
-    parts = {side: _opened(work, side, classes, name) for side in SIDES}
+    parts = {side: _open(work, side, classes, name) for side in SIDES}
     Data(parts["train"], parts["test"], name)  # refuses splits that do not fit together
     digests = {side: part.digest for side, part in parts.items()}
     sizes = {path.name: path.stat().st_size for path in work.glob("*.npy")}
@@ -131,9 +135,9 @@ def _seal(work: Path, identity: dict[str, Any], classes: tuple[str, ...], name: 
 
 
 def new_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A writable memory-mapped .npy with its room on disk reserved.
+    """A writable memory-mapped .npy file ``path`` of ``dtype`` and ``shape``, with its space on disk reserved.
 
-    Without the reservation a full disk would be met as a bus error in the middle of writing.
+    Without the reservation a full disk would end the process by a bus error while it writes.
     """
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     if hasattr(os, "posix_fallocate"):
@@ -149,7 +153,7 @@ def aside(path: Path) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Make the folder of ``path``; in this context, a cache that cannot be written raises an InputError."""
+    """Make the folder of ``path``; within this context, a cache that cannot be written raises an InputError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
@@ -163,7 +167,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def locked(place: Path) -> BaseFileLock:
-    """The lock of ``place``, a context: one process at a time; it ends with its process."""
+    """The lock of ``place``, a context manager: one process at a time holds it; it ends with its process."""
     return FileLock(place.with_name(f".{place.name}.lock"))
 
 

@@ -31,7 +31,7 @@ class Dataset:
         x: [n, c, h, w] images, uint8 or float32 in [0, 1], or [n, d] float32 features.
         y: labels [n], int64 in 0..len(classes)-1.
         classes: the names of the classes.
-        name: for messages and tables.
+        name: the name in messages and tables.
         known_digest: the digest, where the inputs were read and checked before (by
             the cache or a variant); then they are not read again.
 
@@ -88,7 +88,7 @@ class Dataset:
         return torch.from_numpy(as_float(np.array(self.x[rows]))), torch.from_numpy(np.array(self.y[rows]))
 
     def take(self, index: Index, name: str | None = None) -> Dataset:
-        """The rows of ``index``, in that order."""
+        """The rows of ``index`` in that order, as a dataset called ``name`` (default: the old name)."""
         rows = slice(None) if index is None else index
         return replace(self, x=self.x[rows], y=self.y[rows], name=name or self.name, known_digest=None)
 
@@ -97,6 +97,10 @@ class Dataset:
 
         Each class is shuffled once and one point of every class is taken in turn, so
         all subsets are prefixes of one permutation. Scaling curves are therefore paired.
+
+        Args:
+            n: the number of points, 1 to len(self).
+            seed: the seed of the shuffles; default 0.
 
         Raises:
             InputError: ``n`` is not within 1..len(self).
@@ -108,7 +112,16 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset's train and test split, with equal shapes and classes."""
+    """A dataset's train and test split, with equal shapes and classes.
+
+    Args:
+        train: the points to learn from.
+        test: the points to evaluate on.
+        name: the name of the dataset with its variants.
+
+    Raises:
+        InputError: the splits have different shapes or classes.
+    """
 
     train: Dataset
     test: Dataset
@@ -144,7 +157,7 @@ def as_float(x: NDArray[np.generic]) -> NDArray[np.float32]:
 
 
 def balanced_order(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """A permutation of all points whose every prefix is as class-balanced as the data allows."""
+    """A permutation, drawn from ``seed``, of the labels ``y`` whose every prefix is as class-balanced as possible."""
     rank = np.empty(len(y), np.int64)
     for label in np.unique(y):
         members = np.flatnonzero(y == label)
@@ -161,7 +174,7 @@ def check_labelled(
         x: inputs, as in :class:`Dataset`.
         y: labels [n].
         classes: the names of the classes.
-        name: of the dataset in error messages.
+        name: the name of the dataset in error messages.
         values: also look at all float inputs for NaN and, in images, for values outside [0, 1].
     """
     if x.ndim not in (2, 4):

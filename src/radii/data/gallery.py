@@ -22,10 +22,21 @@ INK, PAPER = (32, 33, 36), (255, 255, 255)
 
 
 def examples(data: Data, chains: Sequence[str], columns: int = 10) -> list[tuple[str, NDArray[np.float32]]]:
-    """The first training image of each class, original and under every chain of variants: (text, [k, c, h, w]).
+    """The first training image of each class, as it is and under chains of variants.
 
     Only these images are changed; ``pca`` is still fitted on the whole training
-    split, where it comes first in its chain.
+    split, so it must come first in its chain.
+
+    Args:
+        data: the dataset; it must have images.
+        chains: variants, each as ``smooth:3+saturate:8``.
+        columns: the largest number of classes; default 10.
+
+    Returns:
+        (text, images [k, c, h, w]) for the original and each chain.
+
+    Raises:
+        InputError: features instead of images, or a variant that a gallery cannot show.
     """
     if not data.train.is_image:
         raise InputError(f"A gallery needs images, {data.name} has features of shape {data.shape}.")
@@ -53,7 +64,7 @@ def _changed(few: Data, variant: variant_chain.Variant, whole: Data | None) -> D
 
 
 def draw(rows: Sequence[tuple[str, NDArray[np.float32]]], headings: Sequence[str]) -> Image.Image:
-    """Rows of images in [0, 1] with their text at the left and ``headings`` above; pixels are magnified whole."""
+    """Draw ``rows`` of (text, images in [0, 1]), texts at the left, ``headings`` above; pixels become whole squares."""
     count, _, height, width = rows[0][1].shape
     factor = max(1, CELL // max(height, width))
     high, wide = height * factor, width * factor
@@ -74,8 +85,8 @@ def draw(rows: Sequence[tuple[str, NDArray[np.float32]]], headings: Sequence[str
     return sheet
 
 
-def encoded(sheet: Image.Image, path: Path) -> bytes:
-    """The picture's bytes in the format that the name of ``path`` asks for."""
+def encode(sheet: Image.Image, path: Path) -> bytes:
+    """The bytes of the picture ``sheet`` in the format that the suffix of ``path`` names."""
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"The gallery must be a {', '.join(FORMATS)} file, got {path.name!r} instead.")
     buffer = io.BytesIO()
@@ -84,7 +95,7 @@ def encoded(sheet: Image.Image, path: Path) -> bytes:
 
 
 def picture(pixels: Any) -> Image.Image:
-    """An image (C, H, W) or (H, W), uint8 or floats in [0, 1], array or tensor; C is 1 or 3.
+    """A picture of ``pixels`` (C, H, W) or (H, W), uint8 or floats in [0, 1], array or tensor; C is 1 or 3.
 
     Raises:
         InputError: another shape, or pixels outside [0, 1].

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from radii import progress
+from radii.checksums import sha256
 from radii.data import cache
 from radii.errors import InputError
 
@@ -61,8 +60,7 @@ def fetch(name: str) -> Path:
         if done.is_dir():  # somebody else fetched it while we waited
             return done
         try:
-            files = _files(entry)
-            for file in files:
+            for file in _files(entry):
                 _download(entry, file, part, name)
         except InputError:
             raise
@@ -98,11 +96,7 @@ def _files(entry: HubDataset) -> list[_File]:
             f"The hub's {entry.repository} has no parquet files in {entry.configuration}/: download the dataset "
             "yourself and give its path."
         )
-    return [_File(item.rfilename, info.sha or "main", _sum(item.lfs)) for item in wanted]
-
-
-def _sum(lfs: Any) -> str | None:
-    return None if lfs is None else str(lfs.sha256)
+    return [_File(item.rfilename, info.sha or "main", str(item.lfs.sha256) if item.lfs else None) for item in wanted]
 
 
 def _download(entry: HubDataset, file: _File, folder: Path, name: str) -> None:
@@ -112,14 +106,9 @@ def _download(entry: HubDataset, file: _File, folder: Path, name: str) -> None:
         path = hf_hub_download(
             entry.repository, file.path, repo_type="dataset", revision=file.revision, local_dir=folder
         )
-    if file.sha256 is not None and _sha256(Path(path)) != file.sha256:
+    if file.sha256 is not None and sha256(Path(path)) != file.sha256:
         Path(path).unlink()
         raise InputError(f"The downloaded {file.path} of {entry.repository} is damaged (sha256 differs). Try again.")
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _explained(name: str, entry: HubDataset, error: Exception) -> InputError:

@@ -68,7 +68,7 @@ def digest(name: str) -> tuple[str, str]:
     """The digests of the train and test split of ``name``, which identify their contents.
 
     Variants are not computed: their digests follow from their names. The
-    dataset is decoded only if it never was.
+    dataset is decoded only if it never was before.
     """
     base, chain = variant_chain.split(name)
     location = locate(base)
@@ -86,7 +86,7 @@ def digest(name: str) -> tuple[str, str]:
 
 
 def decoded_bytes(name: str) -> int:
-    """The size of a dataset's arrays, both splits, before its variants; 0 for what was never decoded."""
+    """The size in bytes of the arrays of the dataset ``name``, without variants; 0 if it was never decoded."""
     meta = cache.read_meta(locate(variant_chain.split(name)[0]).identity)
     return 0 if meta is None else sum(meta["bytes"].values())
 
@@ -109,7 +109,7 @@ _refused: ContextVar[frozenset[str]] = ContextVar("radii_refused", default=froze
 
 
 def locate(base: str) -> DatasetLocation:
-    """Find a dataset by name or path; a known name that is not on this machine is fetched from the hub."""
+    """Find the dataset ``base``, a name or a path; a known name that is not on this machine is fetched from the hub."""
     if base == BUNDLED:
         return DatasetLocation(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
     known = base.replace("_", "-")
@@ -130,7 +130,7 @@ def locate(base: str) -> DatasetLocation:
 
 
 def local(name: str) -> Path | None:
-    """The folder or file of a named dataset in ``$RADII_DATA`` or among what was fetched before."""
+    """The folder or file of the dataset ``name`` in ``$RADII_DATA`` or in the cache; None if neither has it."""
     spellings = dict.fromkeys((name, name.replace("-", "_"), name.replace("-", ""), name.upper()))
     for root in _roots():
         for spelling in spellings:
@@ -157,23 +157,23 @@ def listing() -> list[Listing]:
 
     Looks at files' names and sizes only.
     """
-    here = cache.has(locate(BUNDLED).identity)
-    lines = [Listing(BUNDLED, "1,797 digits, 8 x 8 grey, 10 classes", "scikit-learn", "", 0.1, here)]
+    decoded = cache.has(locate(BUNDLED).identity)
+    lines = [Listing(BUNDLED, "1,797 digits, 8 x 8 grey, 10 classes", "scikit-learn", "", 0.1, decoded)]
     for name, entry in hub.KNOWN.items():
         path = local(name)
         if path is None:
             lines.append(Listing(name, entry.contents, f"hub: {entry.repository}", "", entry.megabytes, False))
         else:
-            lines.append(_here(name, entry.contents, path))
+            lines.append(_local_listing(name, entry.contents, path))
     listed = {Path(line.path) for line in lines if line.path}
     for root in _roots():
         for path in sorted(root.iterdir()) if root.is_dir() else []:
             if path not in listed and not path.name.startswith(".") and formats.format_of(path):
-                lines.append(_here(path.stem, "your own", path))
+                lines.append(_local_listing(path.stem, "your own", path))
     return lines
 
 
-def _here(name: str, contents: str, path: Path) -> Listing:
+def _local_listing(name: str, contents: str, path: Path) -> Listing:
     size = sum(file.stat().st_size for file in formats.regular_files(path)) / 1e6
     known = formats.known_identity(path)
     return Listing(name, contents, str(path.parent), str(path), size, known is not None and cache.has(known))
@@ -186,7 +186,7 @@ def _roots() -> list[Path]:
 
 
 def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the train and test split of data that comes without a split.
+    """Rows of the train and test split of the dataset ``name``, which has labels ``y`` but no split.
 
     A fifth of each class, at least one point, becomes the test split. The draw
     is fixed, so every user gets the same split. Rows keep their order.
@@ -207,7 +207,7 @@ def _location(name: str, path: Path) -> DatasetLocation:
 
 
 def _base(location: DatasetLocation) -> Data:
-    data = cache.stored(location.identity, location.name)
+    data = cache.read(location.identity, location.name)
     if data is not None:
         return data
 

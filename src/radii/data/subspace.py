@@ -51,7 +51,7 @@ class Basis:
         return self._projected(x, ranges, clip=False)
 
     def project(self, x: Pixels, ranges: Ranges) -> NDArray[np.float32]:
-        """The same; images are clipped to [0, 1], features are not."""
+        """As :meth:`reconstruct`, but images are clipped to [0, 1]; features are not."""
         return self._projected(x, ranges, clip=x.ndim == 4)
 
     def _projected(self, x: Pixels, ranges: Ranges, clip: bool) -> NDArray[np.float32]:
@@ -100,12 +100,12 @@ def fit(x: Pixels) -> Basis:
 
 
 def cached_basis(train: Dataset) -> Basis:
-    """The components of a training split, computed once and kept in the cache."""
+    """The components of the training split ``train``, computed once and kept in the cache."""
     path = cache.folder() / "pca" / f"{train.digest[:32]}.npz"
     try:
         with np.load(path, allow_pickle=False) as stored:
             return Basis(stored["mean"], stored["components"], stored["variance"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # not there, or damaged: made anew
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):  # missing or damaged: computed again
         basis = fit(train.x)
     with cache.writing(path), whole_file(path) as file:
         np.savez(file, mean=basis.mean, components=basis.components, variance=basis.variance)
@@ -113,7 +113,7 @@ def cached_basis(train: Dataset) -> Basis:
 
 
 def parse_ranges(text: str) -> Ranges:
-    """Read ``1-16,513-3072``: 1-based inclusive ranges, sorted, touching ones joined.
+    """Read ``text`` as ``1-16,513-3072``: 1-based inclusive ranges. They are sorted; touching ones are joined.
 
     >>> parse_ranges("513-3072,1-8,9-16")
     ((1, 16), (513, 3072))

@@ -1,7 +1,7 @@
 """Distributions whose robust accuracy has a closed form: hypercubes, spheres, separated classes.
 
-All points are drawn from the ``generator`` argument and returned as float64
-(labels as int64), because they are compared with exact formulas.
+All points are drawn from ``generator`` and returned as float64 [n, dimension]
+(labels as int64 [n]), because they are compared with exact formulas.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ def corners(dimension: int) -> NDArray[np.int8]:
 
 
 def random_function(dimension: int, generator: Generator) -> NDArray[np.int8]:
-    """A uniform function from the corners of the hypercube to {-1, +1}: [2^dimension]."""
+    """A function from the corners of {-1, +1}^``dimension`` to {-1, +1}, uniform by ``generator``: [2^dimension]."""
     return generator.integers(0, 2, 1 << dimension, dtype=np.int8) * 2 - 1
 
 
 def sphere(n: int, dimension: int, radius: float, generator: Generator) -> Points:
-    """Uniform points of the sphere: [n, dimension]."""
+    """``n`` uniform points of the sphere of ``radius`` in R^``dimension``, drawn by ``generator``."""
     direction = generator.standard_normal((n, dimension))
     return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
 def ball(n: int, dimension: int, radius: float, generator: Generator) -> Points:
-    """Uniform points of the L2 ball: a uniform direction and a length radius U^(1/d)."""
+    """``n`` uniform points of the L2 ball in R^``dimension``: direction by ``generator``, length ``radius`` U^(1/d)."""
     reach = generator.random((n, 1)) ** (1 / dimension)
     return sphere(n, dimension, radius, generator) * reach
 
 
 def concentric_spheres(n: int, dimension: int, outer: float, generator: Generator) -> tuple[Points, Labels]:
-    """Class 0 on the unit sphere, class 1 on the sphere of radius ``outer``, equally likely."""
+    """``n`` points in R^``dimension`` by ``generator``: class 0 on the unit sphere, class 1 at radius ``outer``."""
     y = generator.integers(0, 2, n)
     x = sphere(n, dimension, 1.0, generator) * np.where(y == 1, outer, 1.0)[:, None]
     return x, y
 
 
 def orthogonal(n: int, dimension: int, generator: Generator) -> Points:
-    """n orthogonal points of the sphere of radius sqrt(dimension), in random position."""
+    """``n`` orthogonal points of the sphere of radius sqrt(``dimension``), in a random position by ``generator``."""
     if n > dimension:
         raise InputError(f"At most {dimension} points are orthogonal in {dimension} dimensions, got n = {n} instead.")
     basis, _ = np.linalg.qr(generator.standard_normal((dimension, n)))
@@ -59,7 +59,7 @@ def orthogonal(n: int, dimension: int, generator: Generator) -> Points:
 
 
 def balanced_signs(n: int, generator: Generator) -> Labels:
-    """Labels in {-1, +1}, half of each (one more +1 if n is odd), in random order."""
+    """``n`` labels in {-1, +1}, half of each (one more +1 if n is odd), in random order by ``generator``."""
     return generator.permutation(np.where(np.arange(n) % 2 == 0, 1, -1))
 
 
@@ -71,9 +71,17 @@ def separated_classes(
     norm: Literal["l1", "l2", "linf"],
     generator: Generator,
 ) -> tuple[Points, Labels]:
-    """Classes whose smallest distance in ``norm`` is exactly 2r, up to rounding: [n, dimension], [n].
+    """Classes whose smallest distance is exactly 2r, up to rounding.
 
     Uniform points are stretched until the closest pair of different classes is 2r apart.
+
+    Args:
+        classes: the number of classes.
+        per_class: points of each class.
+        dimension: coordinates of a point.
+        r: half of the smallest distance between two classes.
+        norm: the norm of the distance.
+        generator: the source of randomness.
     """
     x = generator.random((classes * per_class, dimension))
     y = np.repeat(np.arange(classes), per_class)
@@ -82,7 +90,10 @@ def separated_classes(
 
 
 def slabs(n: int, dimension: int, gap: float, generator: Generator) -> tuple[Points, Labels]:
-    """Uniform in the unit cube without the middle slab of width ``gap``; the label is the side."""
+    """``n`` uniform points of [0, 1]^``dimension`` without the middle slab of width ``gap``; the label is the side.
+
+    ``generator`` is the source of randomness.
+    """
     y = generator.integers(0, 2, n)
     x = generator.random((n, dimension))
     x[:, 0] = x[:, 0] * (1 - gap) / 2 + np.where(y == 1, (1 + gap) / 2, 0.0)
@@ -90,13 +101,20 @@ def slabs(n: int, dimension: int, gap: float, generator: Generator) -> tuple[Poi
 
 
 def gaussian_model(n: int, theta: Points, sigma: float, generator: Generator) -> tuple[Points, Labels]:
-    """Labels ±1 equally likely and x ~ N(y theta, sigma^2 I): sigma is a standard deviation."""
+    """``n`` labels ±1, equally likely, and x ~ N(y ``theta``, ``sigma``^2 I) by ``generator``."""
     y = generator.integers(0, 2, n) * 2 - 1
     return y[:, None] * theta + sigma * generator.standard_normal((n, len(theta))), y
 
 
 def bernoulli_model(n: int, theta: Points, tau: float, generator: Generator) -> tuple[Points, Labels]:
-    """Labels ±1 equally likely; coordinate i is y theta_i with probability 1/2 + tau, else -y theta_i."""
+    """``n`` labels ±1, equally likely; coordinate i is y theta_i with probability 1/2 + tau, else -y theta_i.
+
+    Args:
+        n: the number of points.
+        theta: the direction that separates the classes [dimension].
+        tau: how much a coordinate tells about the label, in [0, 1/2].
+        generator: the source of randomness.
+    """
     y = generator.integers(0, 2, n) * 2 - 1
     agrees = generator.random((n, len(theta))) < 0.5 + tau
     return np.where(agrees, 1.0, -1.0) * theta * y[:, None], y

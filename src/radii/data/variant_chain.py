@@ -58,8 +58,8 @@ class Variant:
             chosen = data.train.subset(int(self.argument))
             train_x, train_y, test_x = chosen.x, chosen.y, data.test.x
         elif self.kind == "edges" and len(data.train) >= CACHED_FROM_IMAGES:
-            kept = self._kept(data, digests)
-            train_x, train_y, test_x = kept.train.x, data.train.y, kept.test.x
+            cached = self._cached(data, digests)
+            train_x, train_y, test_x = cached.train.x, data.train.y, cached.test.x
         else:
             (train_x, test_x), train_y = self._pixels(data), data.train.y
         train = replace(data.train, x=train_x, y=train_y, name=f"{name} train", known_digest=digests[0])
@@ -70,14 +70,14 @@ class Variant:
         """The digests of this variant of splits with the digests ``train`` and ``test``."""
         if self.kind == "subset":
             return self._hash(train), test
-        if self.kind == "pca":  # the test split, too, is made of the components of train
+        if self.kind == "pca":  # the test split, too, is projected on the components of train
             return self._hash(train), self._hash(test, train)
         return self._hash(train), self._hash(test)
 
     def _hash(self, *digests: str) -> str:
         return hashlib.sha256("\x1f".join(("variant", str(REVISION), *digests, str(self))).encode()).hexdigest()
 
-    def _kept(self, data: Data, digests: tuple[str, str]) -> Data:
+    def _cached(self, data: Data, digests: tuple[str, str]) -> Data:
         """This variant from the cache, where it is stored at first use: Canny takes 0.5 ms per image."""
         identity = {"variant": list(digests)}
 
@@ -87,7 +87,7 @@ class Variant:
                 np.save(folder / f"{side}-y.npy", part.y)
             return data.classes
 
-        return cache.stored(identity, data.name) or cache.build(identity, data.name, fill)
+        return cache.read(identity, data.name) or cache.build(identity, data.name, fill)
 
     def _pixels(self, data: Data) -> tuple[variants.Pixels, variants.Pixels]:
         kind = KINDS[self.kind]
@@ -102,7 +102,7 @@ class Variant:
 
 
 def parse(text: str) -> Variant:
-    """Read one ``VARIANT:ARGUMENT``; the argument is put into its canonical form.
+    """Read ``text``, one ``VARIANT:ARGUMENT``; the argument is put into its canonical form.
 
     >>> str(parse("gamma:0.70"))
     'gamma:0.7'
@@ -126,7 +126,7 @@ def parse(text: str) -> Variant:
 
 
 def split(text: str) -> tuple[str, tuple[Variant, ...]]:
-    """The name or path of a dataset and its variants; a ``+`` in an existing path belongs to the path."""
+    """The name or path of a dataset and its variants, read from ``text``; a ``+`` in an existing path belongs to it."""
     parts = text.strip().split("+")
     for length in range(len(parts), 0, -1):
         base = "+".join(parts[:length])

@@ -33,7 +33,7 @@ CHUNK = 2048
 
 
 def binarize(x: Pixels) -> NDArray[np.uint8]:
-    """1[v >= 0.5], as uint8 0 and 255."""
+    """1[v >= 0.5] of the pixels v of ``x``, as uint8 0 and 255."""
     threshold = 128 if x.dtype == np.uint8 else 0.5  # 127/255 < 0.5 < 128/255
     out = np.empty(x.shape, np.uint8)
     for rows in _chunks(len(x)):
@@ -42,7 +42,7 @@ def binarize(x: Pixels) -> NDArray[np.uint8]:
 
 
 def saturate(x: Pixels, p: float) -> Pixels:
-    """sign(2v-1) |2v-1|^(2/p) / 2 + 1/2 (Ding et al. 2019, section 3.1): p = 2 changes nothing."""
+    """sign(2v-1) |2v-1|^(2/p) / 2 + 1/2 of the pixels v of ``x`` (Ding et al. 2019, section 3.1); p = 2: no change."""
     if not p > 0:
         raise InputError(f"saturate needs p > 0, got {p:g} instead.")
     if p == np.inf:
@@ -56,36 +56,36 @@ def saturate(x: Pixels, p: float) -> Pixels:
 
 
 def gamma(x: Pixels, g: float) -> Pixels:
-    """v^g (Ding et al. 2019, section 4.1): g < 1 brightens."""
+    """v^g of the pixels v of ``x`` (Ding et al. 2019, section 4.1); g < 1 brightens."""
     if not 0 < g < np.inf:
         raise InputError(f"gamma needs a finite exponent above 0, got {g:g} instead.")
     return pointwise(x, lambda v: v**g)
 
 
 def scale(x: Pixels, a: float) -> Pixels:
-    """a (v - 0.5) + 0.5 (Ding et al. 2019, section 5.2): contrast shrunk towards grey."""
+    """a (v - 0.5) + 0.5 of the pixels v of ``x`` (Ding et al. 2019, section 5.2); a < 1 reduces the contrast."""
     if not 0 <= a <= 1:
         raise InputError(f"scale needs a factor in [0, 1], so that pixels stay in [0, 1], got {a:g} instead.")
     return pointwise(x, lambda v: a * (v - 0.5) + 0.5)
 
 
 def smooth(x: Pixels, s: int) -> Pixels:
-    """max(v, mean of s pixels along axis -2), mirror border, window [i - s/2, i + s/2 - 1] for even s.
+    """max(v, mean of s pixels along axis -2) of ``x``, mirror border, window [i - s/2, i + s/2 - 1] for even s.
 
-    The one-dimensional filter is what the published tables of Ding et al. 2019
-    were made with (their volumes -1265 and -1234 come out exactly); the square
-    filter of their text is :func:`smooth2d`.
+    The published tables of Ding et al. 2019 belong to this one-dimensional filter
+    (it reproduces their volumes -1265 and -1234 exactly); the square filter of
+    their text is :func:`smooth2d`.
     """
     return _smooth(x, s, axes=(-2,))
 
 
 def smooth2d(x: Pixels, s: int) -> Pixels:
-    """max(v, mean of the s x s square around it), mirror border (Ding et al. 2019, section 3.1, as written)."""
+    """max(v, mean of the s x s square around v) of ``x``, mirror border (text of Ding et al. 2019, section 3.1)."""
     return _smooth(x, s, axes=(-2, -1))
 
 
 def edges(x: Pixels) -> NDArray[np.uint8]:
-    """Canny edges with sigma 1 (Ding et al. 2019, section 4.2), as uint8 0 and 255.
+    """Canny edges of ``x`` with sigma 1 (Ding et al. 2019, section 4.2), as uint8 0 and 255.
 
     Color images are first made grey by the luma 0.299 R + 0.587 G + 0.114 B and
     get the same edge map in every channel, so that the shape stays.
@@ -103,7 +103,7 @@ def edges(x: Pixels) -> NDArray[np.uint8]:
 
 
 def pointwise(x: Pixels, curve: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Pixels:
-    """``curve`` of every pixel in [0, 1], as float32; evaluated in float64 and rounded once.
+    """``curve`` of every pixel of ``x`` in [0, 1], as float32; evaluated in float64 and rounded once.
 
     Memory: the result and one chunk. uint8 images need only the 256 grey levels.
     """

@@ -56,7 +56,7 @@ def write_pairs(pairs: tuple[PairPicture, ...], path: Path) -> Path:
         ("apart by", np.stack([_gap(pair) for pair in pairs])),
     ]
     headings = [format_radius(float(f"{pair.distance:.3g}")) for pair in pairs]
-    write_whole(path, gallery.encoded(gallery.draw(rows, headings), path))
+    write_whole(path, gallery.encode(gallery.draw(rows, headings), path))
     return path
 
 

@@ -23,7 +23,7 @@ from radii.certificates.smoothing.randomized import estimate
 from radii.data.variants import gamma, saturate, scale
 from radii.errors import unknown_name
 from radii.evaluation.local_lipschitz import local_lipschitz
-from radii.models.io.bundle import Architecture, initialised
+from radii.models.io.bundle import Architecture, initialize
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.randomness import numpy_stream, stream
 from radii.threat import Ball
@@ -194,7 +194,7 @@ def lipschitz_networks(seed: int) -> Figures:
             input_shape=(1, 8, 8),
             classes=tuple("0123456789"),
         )
-        model = initialised(architecture, seed)
+        model = initialize(architecture, seed)
         draw = stream(seed, "stretch")
         with torch.no_grad():
             for parameter in model.parameters():

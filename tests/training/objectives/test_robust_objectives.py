@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.classifier import predict
-from radii.models.io.bundle import Architecture, initialised, save_bundle
+from radii.models.io.bundle import Architecture, initialize, save_bundle
 from radii.models.zoo.mlp import MLP
 from radii.threat import Ball
 from radii.training.objectives import METHODS
@@ -308,7 +308,7 @@ def test_train_mode_attack_draws_dropout_and_moves_statistics() -> None:
 def test_unlabeled_points_get_the_teachers_labels(tmp_path: Path) -> None:
     shape, classes = (6,), ("a", "b", "c")
     card = Architecture(name="mlp", arguments={"width": 5}, input_shape=shape, classes=classes)
-    teacher = initialised(card, 2)
+    teacher = initialize(card, 2)
     save_bundle(tmp_path / "teacher", teacher, card)
     random = np.random.default_rng(0)
     pool = random.random((40, 6), dtype=np.float32)
@@ -319,7 +319,7 @@ def test_unlabeled_points_get_the_teachers_labels(tmp_path: Path) -> None:
     )
     inputs, guesses = objective.pseudo_labeled
     assert torch.equal(guesses, predict(teacher, inputs))
-    net = initialised(card, 3).train()
+    net = initialize(card, 3).train()
     x, y_batch = torch.rand(4, 6), torch.tensor([0, 1, 2, 0])
     rows = []
     hook = net.register_forward_pre_hook(lambda module, given: rows.append(len(given[0])))

@@ -25,8 +25,8 @@ from radii.certificates.complete.search import search
 from radii.errors import InputError
 from radii.models.classifier import frozen
 from radii.models.graph import GraphNetwork
+from radii.models.io.foreign import OnnxRuntime
 from radii.models.onnx_reader import load_onnx
-from radii.models.onnx_runtime import OnnxRuntime
 
 FEW_INPUTS = 20  # inputs that move, up to which boxes of inputs are split
 CHECKS = 6  # random inputs on which bounds and network must agree

@@ -15,13 +15,4 @@ from radii.data.formats.reader import (
     regular_files,
 )
 
-__all__ = [
-    "Encoded",
-    "Side",
-    "Source",
-    "format_of",
-    "identity",
-    "known_identity",
-    "open_source",
-    "regular_files",
-]
+__all__ = ["Encoded", "Side", "Source", "format_of", "identity", "known_identity", "open_source", "regular_files"]

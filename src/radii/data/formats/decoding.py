@@ -83,14 +83,14 @@ def _mode(image: Image.Image, where: str, grey: bool | None) -> str:
 
 
 def shape_of(source: Encoded) -> tuple[int, int, int]:
-    """Shape [c, h, w] of the first image, which all others must have."""
+    """Shape [c, h, w] of the first image of ``source``, which all others must have."""
     where, content = next(iter(source.images(0, 1)))
     channels, height, width = decode_one(content, where).shape
     return channels, height, width
 
 
 def decode_range(source: Encoded, out: NDArray[np.uint8], start: int, stop: int) -> int:
-    """Decode the images start..stop-1 into those rows of ``out``; returns how many these are."""
+    """Decode the images ``start``..``stop``-1 of ``source`` into those rows of ``out``; returns their number."""
     grey = out.shape[1] == 1
     for row, (where, content) in enumerate(source.images(start, stop), start):
         pixels = decode_one(content, where, grey)

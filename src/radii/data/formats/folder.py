@@ -40,7 +40,7 @@ class ImageFiles:
 
 
 def read(path: Path) -> Source:
-    """Classes are the folders in alphabetical order; every image below a class folder belongs to it."""
+    """Read the folder ``path``: its folders are the classes, in alphabetical order, with every image below them."""
     below = [entry.name for entry in path.iterdir() if entry.is_dir()]
     names = named_sides(below)
     if "train" in below and not names:

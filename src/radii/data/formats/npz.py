@@ -18,7 +18,7 @@ OPTIONAL = ("classes", "layout")
 
 
 def read(path: Path) -> Source:
-    """Inputs and labels; ``classes`` (words) and ``layout`` (nchw or nhwc) are optional further entries."""
+    """Read the file ``path``; its entries ``classes`` (words) and ``layout`` (nchw or nhwc) are optional."""
     arrays = _load(path)
     if "x_train" in arrays:
         pairs = {side: (arrays[f"x_{side}"], arrays[f"y_{side}"]) for side in ("train", "test")}
@@ -44,6 +44,7 @@ def inputs(x: NDArray[Any], where: Path, layout: str | None = None) -> NDArray[n
 
     [n, h, w] is grey. Of [n, a, b, c], the axis of length 1 or 3 among a and c
     is the channels; where both are or neither is, ``layout`` must say it.
+    ``where`` is the file in error messages.
     """
     if layout not in (None, *LAYOUTS):
         raise InputError(f"The layout in {where} must be nchw or nhwc, got {layout!r} instead.")

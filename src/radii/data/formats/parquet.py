@@ -36,7 +36,7 @@ class ParquetImages:
         """Row groups are read one at a time; those outside the range are skipped."""
         first = 0
         for file in self.files:
-            with opened(file) as parquet:
+            with open_parquet(file) as parquet:
                 for group in range(parquet.metadata.num_row_groups):
                     size = parquet.metadata.row_group(group).num_rows
                     low, high = max(start - first, 0), min(stop - first, size)
@@ -47,7 +47,7 @@ class ParquetImages:
 
 
 def read(path: Path) -> Source:
-    """A parquet file, or a folder whose file or folder names begin with train, test or validation."""
+    """Read ``path``: a parquet file, or a folder whose file or folder names begin with train, test or validation."""
     groups = _splits(path)
     schemas = [_schema(files[0]) for files in groups.values()]
     image, label = _column(schemas[0], IMAGE_COLUMNS, "image", path), _column(schemas[0], LABEL_COLUMNS, "label", path)
@@ -61,8 +61,8 @@ def read(path: Path) -> Source:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[pq.ParquetFile]:
-    """A parquet file in a context; every fault of it becomes an InputError of one sentence."""
+def open_parquet(file: Path) -> Iterator[pq.ParquetFile]:
+    """Open the parquet ``file`` in a context; every fault of it becomes an InputError of one sentence."""
     try:
         with pq.ParquetFile(file) as parquet:
             yield parquet
@@ -90,7 +90,7 @@ def _splits(path: Path) -> dict[str, list[Path]]:
 
 
 def _schema(file: Path) -> pa.Schema:
-    with opened(file) as parquet:
+    with open_parquet(file) as parquet:
         return parquet.schema_arrow
 
 
@@ -120,7 +120,7 @@ def _class_names(schema: pa.Schema, label: str, path: Path) -> tuple[str, ...] |
 def _labels(files: list[Path], column: str) -> NDArray[Any]:
     parts = []
     for file in files:
-        with opened(file) as parquet:
+        with open_parquet(file) as parquet:
             labels = parquet.read(columns=[column]).column(column).combine_chunks()
         if pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_decode()

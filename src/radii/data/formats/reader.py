@@ -55,15 +55,15 @@ class Source:
 
 
 def identity(path: Path) -> dict[str, Any]:
-    """What tells this source from any other and from its own former contents: names and contents of its files.
+    """The key of the source at ``path``: its resolved path, and the names and digests of its files.
 
-    Contents are read once and remembered, see :mod:`radii.checksums`; links are followed to what they lead to.
+    Contents are read once and remembered, see :mod:`radii.checksums`; links are followed.
     """
     return _identity(path, digests(path, regular_files(path)))
 
 
 def known_identity(path: Path) -> dict[str, Any] | None:
-    """As :func:`identity`, without reading much; None if large files were not read before."""
+    """As :func:`identity` of ``path``, without reading much; None if large files were not read before."""
     known = known_digests(path, regular_files(path))
     return None if known is None else _identity(path, known)
 

@@ -46,7 +46,7 @@ class Architecture(Spec):
     box: Box | None = (0.0, 1.0)
 
     def build(self) -> nn.Module:
-        """A freshly initialised network of this architecture (from torch's global random stream)."""
+        """A freshly initialized network of this architecture (from torch's global random stream)."""
         arguments = MODELS.arguments(self.name, self.arguments)
         factory = MODELS.factory(self.name)
         try:
@@ -60,18 +60,21 @@ class Architecture(Spec):
 
 
 def save_bundle(folder: Path, model: nn.Module, architecture: Architecture) -> None:
-    """Write weights and card; each file appears whole or not at all."""
+    """Write the weights of ``model`` and the card of its ``architecture`` to ``folder``; whole or not at all."""
     write_tensors(folder / WEIGHTS, model.state_dict())
     card = json.dumps({"format": 1, **architecture.canonical()}, indent=2, allow_nan=False)
     write_whole(folder / CARD, card.encode())
 
 
 def load_bundle(folder: Path, trust: Collection[str] = ()) -> tuple[nn.Module, Architecture]:
-    """The model of a folder, in eval mode, and its architecture.
+    """Load the model of a folder, in eval mode.
 
     Args:
         folder: holds ``model.json`` and ``model.safetensors``.
-        trust: import paths that the card may name.
+        trust: import paths that the card may name; default none.
+
+    Returns:
+        The model and its architecture.
 
     Raises:
         InputError: the bundle is damaged, does not fit together, or names an import path that is not trusted.
@@ -84,7 +87,7 @@ def load_bundle(folder: Path, trust: Collection[str] = ()) -> tuple[nn.Module, A
 
 
 def read_card(folder: Path) -> Architecture:
-    """The architecture in ``model.json``; no weights are read."""
+    """The architecture in ``model.json`` of ``folder``; no weights are read."""
     path = folder / CARD
     if not path.is_file():
         raise InputError(f"{folder} is not a model: a folder with {CARD} and {WEIGHTS} is expected.")
@@ -98,7 +101,7 @@ def read_card(folder: Path) -> Architecture:
 
 
 def fill(model: nn.Module, weights: Path) -> None:
-    """Copy the tensors of a safetensors file into ``model``; every name and shape must match."""
+    """Copy the tensors of the safetensors file ``weights`` into ``model``; every name and shape must match."""
     tensors = read_weights(weights)
     wanted = model.state_dict()
     missing, extra = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
@@ -123,7 +126,7 @@ def fill(model: nn.Module, weights: Path) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Tensors of a safetensors file; a pickle is refused, whatever its name."""
+    """Tensors of the safetensors file ``path``; a pickle is refused, whatever its name."""
     if not path.is_file():
         raise InputError(f"The weights {path} do not exist.")
     with path.open("rb") as file:
@@ -138,12 +141,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def parameters(model: nn.Module) -> int:
-    """How many numbers training may change."""
+    """The number of weights of ``model`` that training may change."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def initialised(architecture: Architecture, seed: int) -> nn.Module:
-    """``architecture.build()`` with weights that depend on ``seed`` alone; the global stream is left as found."""
+def initialize(architecture: Architecture, seed: int) -> nn.Module:
+    """``architecture.build()`` with weights that depend on ``seed`` alone; torch's global stream stays as it was."""
     from radii.randomness import stream_seed
 
     with torch.random.fork_rng(devices=[]):

@@ -1,9 +1,9 @@
-"""A model for use elsewhere: folded to plain layers, as ONNX or ``.pt2``, with the numbers of its certificate.
+"""Write a model for use without this package: plain layers in ONNX or ``.pt2``, with the numbers of its certificate.
 
-The file carries, as JSON under the name ``radii``, what a prediction needs to
-be certified without this package: radius = min_c (s_y - s_c - 2 e) /
-(features * pairs(y, c)), where e bounds the error of float32 arithmetic; an
-estimate of it, much smaller, stands beside it under a name that says so.
+The file holds, as JSON under the name ``radii``, what a prediction needs to be
+certified: radius = min_c (s_y - s_c - 2 e) / (features * pairs(y, c)), where e
+(``evaluation_error``) bounds the error of float32 arithmetic. An estimate of e,
+much smaller, stands beside it as ``estimated_evaluation_error``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from radii.models.lipschitz.network_bound import LipschitzBound, certified_netwo
 from radii.threat import Box
 
 NAME = "radii"
-SAFETY = 10.0  # times the largest float32 error seen
+SAFETY = 10.0  # the estimated error is this times the largest error measured
 
 
 def export(
@@ -40,11 +40,22 @@ def export(
     bound: LipschitzBound | None = None,
     certificate: bool = True,
 ) -> dict[str, Any]:
-    """Write ``model`` in eval mode, float32, to ``path`` (.onnx or .pt2); returns the card in the file.
+    """Write ``model`` in eval mode, as float32; its outputs stay equal to about 1e-6.
 
-    Outputs equal the model's to about 1e-6. With ``certificate`` the network
-    is bounded (or ``bound`` is checked against its weights); ``box`` is the range
-    of inputs for which the error of float32 is bounded, None if they have none.
+    Args:
+        model: the network.
+        path: the file, ``.onnx`` or ``.pt2``.
+        input_shape: of one input, [c, h, w] or [d].
+        classes: the names of the classes; default none.
+        box: the range of the inputs for which the error of float32 is bounded; default (0, 1), None: no range.
+        bound: a Lipschitz bound of this model, checked against its weights; default: it is computed.
+        certificate: whether the file holds the numbers of a certificate; default True.
+
+    Returns:
+        The card in the file: input shape, classes and the certificate's numbers.
+
+    Raises:
+        InputError: another suffix, a place that cannot be written, or a network without a Lipschitz bound.
     """
     if path.suffix not in (".onnx", ".pt2"):
         raise InputError(f"A model is exported to .onnx or .pt2, got {path.name!r} instead.")
@@ -76,14 +87,14 @@ def _certificate(bound: LipschitzBound, plain: nn.Module, exact: nn.Sequential, 
     return {
         **proved,
         "evaluation_error": error,
-        "estimated_evaluation_error": SAFETY * _largest_seen(plain, exact, bound.input_shape, box),
+        "estimated_evaluation_error": SAFETY * _largest_error(plain, exact, bound.input_shape, box),
         "assumption": f"inputs in {list(box)}; float32 sums of products in any order; the estimate is ten times the "
         "largest error on 256 inputs",
     }
 
 
 @torch.no_grad()
-def _largest_seen(plain: nn.Module, exact: nn.Module, shape: tuple[int, ...], box: Box) -> float:
+def _largest_error(plain: nn.Module, exact: nn.Module, shape: tuple[int, ...], box: Box) -> float:
     """The largest logit error of float32 arithmetic on random inputs, half of them black and white."""
     x = torch.rand(256, *shape, generator=torch.Generator().manual_seed(0))
     x[::2] = x[::2].round()

@@ -1,7 +1,7 @@
-"""Models made elsewhere: exported torch programs (``.pt2``) and ONNX graphs.
+"""Models of other programs: exported torch programs (``.pt2``), and ONNX graphs run by onnxruntime.
 
 torch's reader of ``.pt2`` archives unpickles, so opening such a file can run
-any code that its maker wrote: it is opened only if the caller trusts it. ONNX
+any code that its author wrote: it is opened only if the caller trusts it. ONNX
 is a graph of known operators and runs nothing else.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,18 +19,21 @@ from radii.errors import InputError
 
 
 def load_pt2(path: Path, trust: Collection[str] = ()) -> nn.Module:
-    """A program written by ``torch.export.save``; it has gradients, so every attack works on it.
+    """Load a program written by ``torch.export.save``; it has gradients, so every attack works on it.
 
     Args:
         path: the file.
-        trust: must hold the file's path.
+        trust: trusted files; ``path`` must be one of them.
+
+    Returns:
+        The program as a module; its mode (train or eval) is fixed.
 
     Raises:
         InputError: the file is not trusted, or torch cannot read it.
     """
     if path.resolve() not in {Path(name).resolve() for name in trust}:
         raise InputError(
-            f"{path} can run code when it is opened, as every .pt2 file can. If you trust its maker, say so: "
+            f"{path} can run code when it is opened, as every .pt2 file can. If you trust its author, say so: "
             f"--trust {path} (in Python: trust=[{str(path)!r}]). ONNX is the format for models of strangers."
         )
     try:
@@ -41,24 +45,60 @@ def load_pt2(path: Path, trust: Collection[str] = ()) -> nn.Module:
 
 
 class OnnxModel(nn.Module):
-    """An ONNX graph run by onnxruntime: answers without gradients, so only black-box attacks apply."""
+    """An ONNX graph as a model: logits without gradients, so only black-box attacks apply.
+
+    Raises:
+        InputError: onnxruntime is not installed, cannot run ``path``, or the graph has several inputs.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        try:
-            import onnxruntime
-        except ImportError:
-            raise InputError(f"Reading {path} needs onnxruntime: pip install 'radii[onnx]'.") from None
-        try:
-            self._session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        except Exception as error:
-            raise InputError(f"{path} is not an ONNX model: {error}.") from error
-        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        self._session = _session(path)
+        inputs = self._session.get_inputs()
         if len(inputs) != 1:
             raise InputError(f"{path} must take one input, got {len(inputs)} instead.")
-        self._input, self._output = inputs[0].name, outputs[0].name
+        self._input, self._output = inputs[0].name, self._session.get_outputs()[0].name
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [n, classes] of the graph's first output."""
         pixels = np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)
         return torch.from_numpy(self._session.run([self._output], {self._input: pixels})[0]).to(x.device)
+
+
+class OnnxRuntime:
+    """The network that a proof is about: float32 inputs [n, inputs] to outputs [n, outputs], row by row, on one thread.
+
+    Raises:
+        InputError: onnxruntime is not installed, or cannot run ``path``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._session = _session(path, threads=1)
+        fixed = {entry.name for entry in self._session.get_overridable_initializers()}
+        (self._input,) = (entry for entry in self._session.get_inputs() if entry.name not in fixed)
+        self._shape = [size if isinstance(size, int) and size > 0 else 1 for size in self._input.shape]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Outputs of each row of ``x``."""
+        rows = []
+        for row in x.detach().numpy().astype(np.float32):
+            output, *_ = self._session.run(None, {self._input.name: row.reshape(self._shape)})
+            rows.append(torch.from_numpy(np.asarray(output, dtype=np.float32).reshape(-1).copy()))
+        return torch.stack(rows)
+
+
+def _session(path: Path, threads: int = 0) -> Any:
+    """An onnxruntime session of the file ``path``; 0 threads: as many as onnxruntime chooses."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise InputError(f"Reading {path} needs onnxruntime: pip install 'radii[onnx]'.") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise InputError(
+            f"{path} is not an ONNX model that onnxruntime can run: {str(error).splitlines()[0]}"
+        ) from error

@@ -1,7 +1,7 @@
-"""Tensors on disk: safetensors that carry the sha256 of their own content.
+"""Tensors on disk: safetensors files with the sha256 of their own content.
 
-A flipped bit of a weight is still a number, so the format itself cannot tell
-it. Files that other programs wrote have no digest and are taken as they are.
+A weight with a flipped bit is still a number, so the format itself does not notice
+it. Files that other programs wrote have no digest and are not checked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 
     Args:
         path: the file.
-        tensors: by name; each is copied to the CPU.
-        facts: JSON data to keep beside them.
+        tensors: the tensors by name; each is copied to the CPU.
+        facts: JSON data to store beside them; default none.
     """
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     about = json.dumps(dict(facts or {}), sort_keys=True)
@@ -38,7 +38,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and facts of a file; a file without facts has none.
+    """The tensors and the facts of the file ``path``; without facts, an empty dictionary.
 
     Raises:
         InputError: the file is no safetensors file, or it is not what :func:`write_tensors` wrote.

@@ -11,7 +11,7 @@ from torch import nn
 from radii.data.dataset import Data, balanced_order
 from radii.errors import InputError
 from radii.models.classifier import usable
-from radii.models.io.bundle import Architecture, initialised, parameters, save_bundle
+from radii.models.io.bundle import Architecture, initialize, parameters, save_bundle
 from radii.runs.inputs import Component, DataSpec
 from radii.runs.step import Effort, Step
 from radii.runs.store import Workspace
@@ -93,7 +93,7 @@ class Train(Step):
         if self.validation:
             data = hold_out(data, self.validation, self.seed)
         architecture = self.architecture(data)
-        model = initialised(architecture, self.seed).to(usable(work.store.device))
+        model = initialize(architecture, self.seed).to(usable(work.store.device))
         objective = METHODS.make(self.method.name, **METHODS.arguments(self.method.name, self.method.arguments))
         history = train(
             model,
