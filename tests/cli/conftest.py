@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+import typer
 
 from radii.cli import terminal
 from radii.cli.main import app, guarded
@@ -18,6 +19,12 @@ class Outcome:
     code: int
     out: str
     err: str
+
+
+@pytest.fixture(name="app")
+def whole_app() -> typer.Typer:
+    """The command line with all its commands."""
+    return app
 
 
 @pytest.fixture

@@ -5,19 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from radii.cli import audit
 from radii.errors import InputError
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    made = typer.Typer()
-    made.callback()(lambda: None)
-    audit.register(made)
-    return made
 
 
 def test_one_dataset(app, tmp_path) -> None:

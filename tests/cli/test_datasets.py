@@ -9,16 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from radii.cli import datasets
 from radii.data import hub
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    made = typer.Typer()
-    made.callback()(lambda: None)
-    datasets.register(made)
-    return made
 
 
 def test_lists_what_is_here_and_what_could_be(

@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
 
-from radii.cli import attack, evaluate
 from radii.data import sources
 from radii.errors import InputError
 
@@ -23,15 +22,6 @@ from torch import nn
 def net(input_shape, classes):
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 """
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    made = typer.Typer()
-    made.callback()(lambda: None)
-    evaluate.register(made)
-    attack.register(made)
-    return made
 
 
 @pytest.fixture

@@ -11,17 +11,8 @@ import typer
 from PIL import Image
 from typer.testing import CliRunner
 
-from radii.cli import variants
 from radii.data import gallery, sources
 from radii.errors import InputError
-
-
-@pytest.fixture
-def app() -> typer.Typer:
-    made = typer.Typer()
-    made.callback()(lambda: None)
-    variants.register(made)
-    return made
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,3 @@ def assess(
         console.print(escape(f"What more data would bring: {told}"), soft_wrap=True)
     console.print(f"report: {escape(str(out))}")
     terminal.write_json(found.summary() | {"claims": [seen.to_dict() for seen in observations(found)]}, json)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(assess)

@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radii.cli import terminal
+from radii.cli import options, terminal
 from radii.cli.evaluate import model_name
-from radii.cli.options import (
-    DatasetName,
-    Device,
-    Json,
-    ModelName,
-    Points,
-    Seed,
-    StoreFolder,
-    Threat,
-    Trust,
-    Weights,
-    open_store,
-)
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -31,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def attack(
-    model: ModelName,
-    dataset: DatasetName,
-    threat: Threat,
+    model: options.ModelName,
+    dataset: options.DatasetName,
+    threat: options.Threat,
     name: Annotated[str, typer.Option("--attack", help="apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd, …")] = "apgd-ce",
-    points: Points = 1000,
-    weights: Weights = None,
-    trust: Trust = None,
+    points: options.Points = 1000,
+    weights: options.Weights = None,
+    trust: options.Trust = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Adversarial inputs, labels and successes as .npz.")
     ] = None,
-    store: StoreFolder = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    json: Json = None,
+    store: options.StoreFolder = None,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    json: options.Json = None,
 ) -> None:
     """Try one attack on test points; its result is an upper bound of robust accuracy, no more."""
     from radii.attacks.by_name import named
@@ -57,7 +44,7 @@ def attack(
     named(name)  # a wrong name is reported before anything is loaded
     if out is not None and out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
-    ball, folder = Ball.parse(threat), open_store(store, device)
+    ball, folder = Ball.parse(threat), options.open_store(store, device)
     source = find_model(model, weights=weights, trust=trust or (), store=folder)
     step = AttackStep(model=source, data=DataSpec.of(dataset), ball=ball, attack=name, points=points, seed=seed)
     with terminal.progress_shown():
@@ -90,8 +77,3 @@ def _write_inputs(run: Run, path: Path) -> None:
     x, y, broken = (arrays[name].numpy() for name in ("x_adv", "label", "broken"))
     np.savez_compressed(buffer, x=x, y=y, broken=broken)
     write_whole(path, buffer.getvalue())
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(attack)

@@ -94,8 +94,3 @@ def _draw(audits: list[tuple[Audit, Data]], path: Path) -> None:
     if pictures:
         sections.append(Section("The closest pairs", pictures))
     write(Report(title="Audit of " + ", ".join(data.name for _, data in audits), sections=tuple(sections)), path)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(audit)

@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radii.cli import terminal
+from radii.cli import options, terminal
 from radii.cli.evaluate import model_name
-from radii.cli.options import (
-    DatasetName,
-    Device,
-    Json,
-    NormName,
-    OptionalPoints,
-    Plot,
-    Seed,
-    StoreFolder,
-    Threats,
-    Trust,
-    Weights,
-    open_store,
-    parse_threats,
-)
 from radii.tables import ChartSpec, Field, listing
 
 if TYPE_CHECKING:
@@ -46,27 +31,27 @@ def certify(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A run, a bundle, package.module:factory, or `nearest` for 1-NN.")
     ],
-    dataset: DatasetName,
+    dataset: options.DatasetName,
     method: Annotated[list[str] | None, typer.Option("--method", help=METHODS_HELP)] = None,
-    threat: Threats = None,
-    norm: NormName = None,
-    points: OptionalPoints = None,
+    threat: options.Threats = None,
+    norm: options.NormName = None,
+    points: options.OptionalPoints = None,
     sigma: Annotated[float | None, typer.Option(help="Smoothing: the noise the model was trained with.")] = None,
     alpha: Annotated[float, typer.Option(help="Smoothing: error probability of a statement.")] = 0.001,
     most: Annotated[int, typer.Option(min=1, help="Smoothing: samples an image at most.")] = 100_000,
     together: Annotated[bool, typer.Option("--together", help="Smoothing: one alpha for all images.")] = False,
     proof: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-proof takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
-    weights: Weights = None,
-    trust: Trust = None,
+    weights: options.Weights = None,
+    trust: options.Trust = None,
     vnnlib: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="ONNX and VNN-LIB files of the same points.")
     ] = None,
-    store: StoreFolder = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    plot: Plot = None,
-    json: Json = None,
+    store: options.StoreFolder = None,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    plot: options.Plot = None,
+    json: options.Json = None,
 ) -> None:
     """Certified accuracy over the radius, with its interval; several methods go into one chart.
 
@@ -78,12 +63,12 @@ def certify(
     from radii.runs.model_source import find_model
     from radii.runs.steps.certify_step import Certify, NearestNeighborModel
 
-    balls = parse_threats(threat or [], norm, USUAL_RADII, default="l2")
+    balls = options.parse_threats(threat or [], norm, USUAL_RADII, default="l2")
     names = list(dict.fromkeys(method or ["auto"]))
     for name in names:
         if name not in (*METHODS, "auto"):
             raise unknown_name("certificate", name, (*METHODS, "auto"))
-    folder, data = open_store(store, device), DataSpec.of(dataset)
+    folder, data = options.open_store(store, device), DataSpec.of(dataset)
     nearest = model == "nearest" or names == ["nearest"]
     source = NearestNeighborModel() if nearest else find_model(model, weights=weights, trust=trust or (), store=folder)
     count = points or len(data.load().test)
@@ -225,8 +210,3 @@ def _draw(path: Path, runs: dict[str, Run], name: str, norm: str) -> None:
         step=True,
     )
     save(spec, path)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(certify)

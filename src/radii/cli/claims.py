@@ -159,8 +159,3 @@ def _explain(console: Console, verdict: Verdict) -> None:
     for title, figures in (("figure", claim.figures), ("needed for power", claim.guards)):
         if figures:
             console.print(terminal.table(figure_table(verdict, figures, title)))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(claims)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import typer
-
 from radii.cli import terminal
 from radii.cli.options import Json
 from radii.tables import listing
@@ -23,8 +21,3 @@ def datasets(json: Json = None) -> None:
     ]
     columns = ("dataset", "contents", "where", "size", "decoded")
     terminal.show(json).print(terminal.table(listing("Datasets", columns, rows)))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(datasets)

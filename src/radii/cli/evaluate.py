@@ -9,22 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from radii.cli import terminal
-from radii.cli.options import (
-    DatasetName,
-    Device,
-    Json,
-    ModelName,
-    Plot,
-    Points,
-    Seed,
-    StoreFolder,
-    Suite,
-    Threat,
-    Trust,
-    Weights,
-    open_store,
-)
+from radii.cli import options, terminal
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -38,23 +23,23 @@ Split = Literal["train", "test"]
 
 
 def evaluate(
-    model: ModelName,
-    dataset: DatasetName,
-    threat: Threat,
-    suite: Suite = "standard",
-    points: Points = 1000,
+    model: options.ModelName,
+    dataset: options.DatasetName,
+    threat: options.Threat,
+    suite: options.Suite = "standard",
+    points: options.Points = 1000,
     split: Annotated[str, typer.Option(help="test, train or both (then with gaps).")] = "test",
-    weights: Weights = None,
-    trust: Trust = None,
+    weights: options.Weights = None,
+    trust: options.Trust = None,
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
     certify: Annotated[bool, typer.Option(help="Prove first: margins, intervals, CROWN, alpha-CROWN.")] = True,
     pictures: Annotated[Path | None, typer.Option(help="The worst examples as one .png.")] = None,
-    store: StoreFolder = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    json: Json = None,
-    plot: Plot = None,
+    store: options.StoreFolder = None,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    json: options.Json = None,
+    plot: options.Plot = None,
 ) -> None:
     """Clean accuracy, the bracket of robust accuracy, broken radii and reasons to doubt them."""
     from radii.attacks.suite import members
@@ -67,7 +52,7 @@ def evaluate(
     if split not in ("test", "train", "both"):
         raise InputError(f"--split must be test, train or both, got {split!r} instead.")
     members(suite)  # a wrong name is reported before anything is loaded
-    ball, folder = Ball.parse(threat), open_store(store, device)
+    ball, folder = Ball.parse(threat), options.open_store(store, device)
     source = find_model(model, weights=weights, trust=trust or (), store=folder)
     other = None if surrogate is None else find_model(surrogate, trust=trust or (), store=folder)
     data = DataSpec.of(dataset)
@@ -147,8 +132,3 @@ def _write_pictures(path: Path, scores: Scores, step: Evaluate, data: Data, cons
             f"point {example.point}: {example.prediction} becomes {example.adversarial_prediction} "
             f"at distance {example.radius:.4g}"
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(evaluate)

@@ -42,8 +42,3 @@ def export(
             rows.append((f"float32 error of logits, {how}", error))
     terminal.show(json).print(terminal.table(listing(f"exported {loaded.name}", ("", ""), rows)))
     terminal.write_json({"file": str(out), **card}, json)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(export)

@@ -75,8 +75,3 @@ def _draw(found: tuple[Forecast, ...], path: Path) -> None:
         names = "; ".join(each.title for each in found)
         raise InputError(f"A picture shows one curve; choose by --curve, or draw all into an .html: {names}.")
     save(found[0].chart(), path)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(forecast)

@@ -6,41 +6,30 @@ from typing import Annotated
 
 import typer
 
-from radii.cli import terminal
-from radii.cli.options import (
-    DatasetName,
-    Json,
-    OptionalBudget,
-    OptionalThreat,
-    Plot,
-    Seed,
-    StoreFolder,
-    Workers,
-    open_store,
-)
+from radii.cli import options, terminal
 from radii.cli.train import Config, Method, Model, Overrides, Preprocessing, RecipeName, training
 from radii.tables import ChartSpec, Field, listing
 
 
 def lr_search(
-    dataset: DatasetName,
+    dataset: options.DatasetName,
     overrides: Overrides = None,
     model: Model = None,
     method: Method = None,
     recipe: RecipeName = None,
-    budget: OptionalBudget = None,
-    threat: OptionalThreat = None,
+    budget: options.OptionalBudget = None,
+    threat: options.OptionalThreat = None,
     preprocessing: Preprocessing = None,
     config: Config = None,
     trials: Annotated[int, typer.Option(min=1, help="Learning rates to try.")] = 16,
     low: Annotated[float, typer.Option(help="The smallest rate.")] = 1e-3,
     high: Annotated[float, typer.Option(help="The largest rate.")] = 10.0,
     validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the training split held out.")] = 0.1,
-    workers: Workers = None,
-    store: StoreFolder = None,
-    plot: Plot = None,
-    seed: Seed = 0,
-    json: Json = None,
+    workers: options.Workers = None,
+    store: options.StoreFolder = None,
+    plot: options.Plot = None,
+    seed: options.Seed = 0,
+    json: options.Json = None,
 ) -> None:
     """Search the learning rate, log-uniformly; the test split is not touched.
 
@@ -49,7 +38,7 @@ def lr_search(
     """
     from radii.runs.rate_search import draw_rates, search_rates
 
-    folder = open_store(store)
+    folder = options.open_store(store)
     template = training(
         dataset, overrides, config, folder, model=model, method=method, recipe=recipe, budget=budget,
         threat=threat, preprocessing=preprocessing, seed=seed,
@@ -83,8 +72,3 @@ def lr_search(
             note=title,
         )
         save(chart, plot)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("lr-search")(lr_search)

@@ -45,13 +45,19 @@ class LazyCommands(TyperGroup):
         """The commands in the order of ``--help``."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """The command or group called ``cmd_name``."""
         if cmd_name not in COMMANDS:
             raise unknown_name("command", cmd_name, COMMANDS)
-        alone = typer.Typer(add_completion=False)
-        import_module(f"radii.cli.{cmd_name.replace('-', '_')}").register(alone)
-        return typer.main.get_group(alone).get_command(ctx, cmd_name)
+        function = cmd_name.replace("-", "_")
+        module = import_module(f"radii.cli.{function}")
+        own = getattr(module, "app", None)  # of a command with commands or a class of its own
+        if own is None:
+            own = typer.Typer(add_completion=False)
+            own.command()(getattr(module, function))
+        command = typer.main.get_command(own)
+        command.name = cmd_name
+        return command
 
 
 app = typer.Typer(

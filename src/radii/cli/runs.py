@@ -19,7 +19,9 @@ from radii.tables import listing
 if TYPE_CHECKING:
     from radii.runs.store import Run
 
-app = typer.Typer(help="List, show, compare and delete committed runs.", invoke_without_command=True)
+app = typer.Typer(
+    help="List, show, compare and delete committed runs.", invoke_without_command=True, add_completion=False
+)
 
 
 @app.callback()
@@ -172,8 +174,3 @@ def _flat(content: Any, name: str) -> dict[str, Any]:
     if isinstance(content, list) and len(content) > 8:
         return {f"{name} (length)": len(content)}
     return {name: content}
-
-
-def register(main: typer.Typer) -> None:
-    """Add the commands."""
-    main.add_typer(app, name="runs")

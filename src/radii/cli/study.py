@@ -11,18 +11,7 @@ import typer
 from rich.markup import escape
 
 from radii.atomic import check_writable
-from radii.cli import terminal
-from radii.cli.options import (
-    BudgetName,
-    Device,
-    Json,
-    OptionalBudget,
-    Plot,
-    StoreFolder,
-    Trust,
-    Workers,
-    open_store,
-)
+from radii.cli import options, terminal
 from radii.errors import InputError
 from radii.tables import listing
 
@@ -33,7 +22,9 @@ if TYPE_CHECKING:
     from radii.studies.runner import Outcome, Request, StudyObserver
     from radii.studies.study import Study
 
-app = typer.Typer(help="Run the papers' studies and your own; nothing is computed twice.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run the papers' studies and your own; nothing is computed twice.", no_args_is_help=True, add_completion=False
+)
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Studies by name, or TOML files.")]
 OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The most recent one if none is named.")]
@@ -44,12 +35,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="List the steps and the 
 
 
 @app.command("list")
-def list_(store: StoreFolder = None, json: Json = None) -> None:
+def list_(store: options.StoreFolder = None, json: options.Json = None) -> None:
     """The studies there are, and what is measured of each."""
     from radii.studies.study import STUDIES
     from radii.studies.study_lookup import find_study, study_records
 
-    folder = open_store(store)
+    folder = options.open_store(store)
     own = [record.reference for record in study_records(folder) if record.name not in STUDIES]
     console, entries = terminal.show(json), []
     for name in [*STUDIES, *own]:
@@ -91,17 +82,17 @@ def _entry(study: Study, store: Store) -> dict[str, Any]:
 @app.command()
 def run(
     names: Names,
-    budget: BudgetName = "cpu",
+    budget: options.BudgetName = "cpu",
     executor: ExecutorName = "processes",
     address: Address = None,
-    workers: Workers = None,
+    workers: options.Workers = None,
     step: OnlySteps = None,
     dry_run: DryRun = False,
-    plot: Plot = None,
-    device: Device = "cpu",
-    trust: Trust = None,
-    store: StoreFolder = None,
-    json: Json = None,
+    plot: options.Plot = None,
+    device: options.Device = "cpu",
+    trust: options.Trust = None,
+    store: options.StoreFolder = None,
+    json: options.Json = None,
 ) -> None:
     """Compute what is missing of one or several studies; steps that they share are computed once."""
     from radii.budget import check_budget
@@ -109,28 +100,28 @@ def run(
 
     only, trusted = tuple(step or ()), tuple(trust or ())
     request = Request(tuple(names), check_budget(budget), executor, workers, address, only, trusted)
-    _run(request, open_store(store, device), dry_run, json, plot)
+    _run(request, options.open_store(store, device), dry_run, json, plot)
 
 
 @app.command()
 def resume(
     name: OptionalName = None,
-    budget: OptionalBudget = None,
+    budget: options.OptionalBudget = None,
     executor: ExecutorName = "processes",
     address: Address = None,
-    workers: Workers = None,
-    plot: Plot = None,
-    device: Device = "cpu",
-    trust: Trust = None,
-    store: StoreFolder = None,
-    json: Json = None,
+    workers: options.Workers = None,
+    plot: options.Plot = None,
+    device: options.Device = "cpu",
+    trust: options.Trust = None,
+    store: options.StoreFolder = None,
+    json: options.Json = None,
 ) -> None:
     """Go on with a study that was interrupted or has failed steps."""
     from radii.budget import check_budget
     from radii.studies.runner import Request
     from radii.studies.study_lookup import study_records
 
-    folder = open_store(store, device)
+    folder = options.open_store(store, device)
     records = [record for record in study_records(folder) if name in (None, record.name, record.reference)]
     if not records:
         subject = f"The study {name!r} was never started" if name else "No study was started"
@@ -143,11 +134,11 @@ def resume(
 @app.command()
 def show(
     name: str,
-    budget: OptionalBudget = None,
-    plot: Plot = None,
-    trust: Trust = None,
-    store: StoreFolder = None,
-    json: Json = None,
+    budget: options.OptionalBudget = None,
+    plot: options.Plot = None,
+    trust: options.Trust = None,
+    store: options.StoreFolder = None,
+    json: options.Json = None,
 ) -> None:
     """What a study found: its table, as far as it is measured; with --plot its charts."""
     from radii.budget import check_budget
@@ -156,7 +147,7 @@ def show(
 
     if plot is not None:
         check_writable(plot)
-    at, folder = None if budget is None else check_budget(budget), open_store(store)
+    at, folder = None if budget is None else check_budget(budget), options.open_store(store)
     study = find_study(name, folder, trust or ())
     evidence = latest(study, at, folder)
     if evidence is None or not evidence.measured:
@@ -300,8 +291,3 @@ def _print_study(study: Study, evidence: Evidence, command: str, json: str | Non
         for path in save(study, evidence, findings, command, plot):
             console.print(f"written: {escape(str(path))}")
     return results.to_json(evidence, study, command)
-
-
-def register(main: typer.Typer) -> None:
-    """Add the commands."""
-    main.add_typer(app, name="study")

@@ -144,6 +144,10 @@ def run_all(seed: Seed = 0, json: Json = None) -> None:
     shown.print("[bold green]holds[/]")
 
 
+app = typer.Typer(cls=Results, invoke_without_command=True, no_args_is_help=False, add_completion=False)
+
+
+@app.callback()
 def list_results(ctx: typer.Context, json: Json = None) -> None:
     """Watch the papers' theorems hold: without a name, list them; `radii theory NAME --help` shows its parameters."""
     if ctx.invoked_subcommand is not None:
@@ -154,10 +158,3 @@ def list_results(ctx: typer.Context, json: Json = None) -> None:
         shown.print(Padding(escape(says.says), (0, 0, 0, 4)))
     known = [{"name": says.name, "source": says.source, "statement": says.says} for says in STATEMENTS.values()]
     terminal.write_json(known, json)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(cls=Results, invoke_without_command=True, no_args_is_help=False)
-    group.callback()(list_results)
-    app.add_typer(group, name="theory")

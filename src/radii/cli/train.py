@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from radii.cli import options, terminal
 from radii.cli import settings as settings_
-from radii.cli import terminal
-from radii.cli.options import (
-    DatasetName,
-    Device,
-    Json,
-    OptionalBudget,
-    OptionalThreat,
-    Plot,
-    Seed,
-    StoreFolder,
-    open_store,
-)
 from radii.errors import InputError
 from radii.tables import ChartSpec, Field, listing
 
@@ -46,13 +35,13 @@ Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
 
 
 def train(
-    dataset: DatasetName,
+    dataset: options.DatasetName,
     overrides: Overrides = None,
     model: Model = None,
     method: Method = None,
     recipe: RecipeName = None,
-    budget: OptionalBudget = None,
-    threat: OptionalThreat = None,
+    budget: options.OptionalBudget = None,
+    threat: options.OptionalThreat = None,
     preprocessing: Preprocessing = None,
     config: Config = None,
     checkpoint_minutes: Annotated[
@@ -60,11 +49,11 @@ def train(
     ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard event files.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="List the network's layers before training.")] = False,
-    store: StoreFolder = None,
-    plot: Plot = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    json: Json = None,
+    store: options.StoreFolder = None,
+    plot: options.Plot = None,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    json: options.Json = None,
 ) -> None:
     """Train a classifier; the same command again finds the run, and after a kill continues it.
 
@@ -74,7 +63,7 @@ def train(
     from radii.training.distributed import teamwork
     from radii.training.events import recorded
 
-    folder = open_store(store, device)
+    folder = options.open_store(store, device)
     step = training(
         dataset, overrides, config, folder, model=model, method=method, recipe=recipe, budget=budget,
         threat=threat, preprocessing=preprocessing, seed=seed,
@@ -180,8 +169,3 @@ def _print(run: Run, step: Train, seconds: str, json: str | None, plot: Path | N
         accuracy = Field("accuracy", percent=True)
         finding = f"{step.model.name} reaches {result['test_accuracy']:.1%} on test inputs"
         save(ChartSpec("curves", epochs, Field("epoch"), accuracy, "split", finding, title), plot)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(train)

@@ -21,6 +21,9 @@ VALUE = re.compile(r"[\d.]+(e-?\d+)?|inf|\d[\d,-]*")
 Numbers = Annotated[list[str] | None, typer.Option(metavar="VALUE…")]
 
 
+app = typer.Typer(add_completion=False)
+
+
 class SeveralValues(TyperCommand):
     """Lets `--smooth 2 5 8` mean `--smooth 2 --smooth 5 --smooth 8`."""
 
@@ -37,6 +40,7 @@ class SeveralValues(TyperCommand):
         return super().parse_args(ctx, repeated)
 
 
+@app.command(cls=SeveralValues)
 def variants(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name or path, for example mnist.")],
     smooth: Numbers = None,
@@ -81,8 +85,3 @@ def _described(text: str, images: Any, original: Any) -> dict[str, Any]:
         "mean_change": float(change.mean()),
         "largest_change": float(change.max()),
     }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(cls=SeveralValues)(variants)

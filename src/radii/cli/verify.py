@@ -113,8 +113,3 @@ def _several(instances: Path, table: Path, seconds: float | None, jobs: int | No
     terminal.write_json({"instances": rows, "decided": decided, "wrong": len(wrong)}, json)
     if wrong or decided < len(rows):
         raise typer.Exit(1 if wrong else UNDECIDED)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(verify)
