@@ -50,8 +50,8 @@ def install(shown_by: Display) -> None:
 
 
 @contextmanager
-def display(shown_by: Display) -> Iterator[None]:
-    """Show the tasks of this context on ``shown_by``."""
+def display(shown_by: Display | None) -> Iterator[None]:
+    """Show the tasks of this context on ``shown_by``; None: nowhere."""
     token = _display.set(shown_by)
     try:
         yield

@@ -31,7 +31,10 @@ OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The 
 ExecutorName = Annotated[str, typer.Option("--executor", help="processes, inline, ray or ray:local.")]
 Address = Annotated[str | None, typer.Option("--address", help="HOST:PORT of a Ray head, with --executor ray.")]
 OnlySteps = Annotated[list[str] | None, typer.Option("--step", metavar="RUN", help="Only this step and its inputs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the steps and the expected time; compute nothing.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="List the steps and the expected time, measured on a few batches if need be."),
+]
 
 
 @app.command("list")
@@ -180,13 +183,13 @@ def _run(request: Request, store: Store, dry: bool, json: str | None, plot: Path
 
 
 def _dry_run(studies: Sequence[Study], request: Request, store: Store, json: str | None) -> None:
-    """Print the plan and the expected time; nothing is computed or fetched."""
+    """Print the plan and the expected time; steps like nothing measured are timed on a few batches."""
     from radii.data.sources import only_local
     from radii.studies.plan import StepTimes, plan_studies
 
     with only_local(), terminal.progress_shown():
         times = StepTimes.known(store)
-        study_plan = plan_studies(studies, request.budget, store, times, request.only)
+        study_plan = plan_studies(studies, request.budget, store, times, request.only, rehearsed=True)
     _print_plan(study_plan, study_plan.time_left(times, request.start_executor().width()), json)
 
 

@@ -2,7 +2,7 @@
 
 The time of a step is a rate times an amount (:meth:`radii.runs.step.Step.effort`).
 Rates come from the same run where it was measured on another machine, else
-from comparable steps; a step that is like nothing measured has no estimate.
+from comparable steps; a step that is like nothing measured is rehearsed on a few batches.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 
 from radii.budget import Budget
 from radii.errors import InputError
+from radii.progress import task
 from radii.runs.step import Effort, Step, from_json, plan
 from radii.runs.store import Run, Store
+from radii.studies.rehearsal import rehearse
 from radii.studies.results import shipped_results
 from radii.studies.study import Study
 
@@ -54,6 +56,17 @@ class StepTimes:
         effort = step.effort()
         rates = next((self._rates[key] for key in effort.keys if key in self._rates), None)
         return None if rates is None else median(rates) * effort.amount
+
+    def rehearse(self, steps: Iterable[Step], device: str) -> None:
+        """Time the steps that are like nothing measured, on a few batches each (:mod:`radii.studies.rehearsal`)."""
+        unknown = [step for step in steps if self.expect(step) is None]
+        if not unknown:
+            return
+        with task("timing steps that were never measured", len(unknown), "steps") as bar:
+            for step in unknown:
+                if self.expect(step) is None and (seconds := rehearse(step, device)) is not None:
+                    self._add(step.run_id, step.effort(), seconds)
+                bar.advance()
 
     def _add(self, run_id: str, effort: Effort, seconds: float) -> None:
         self._seconds[run_id] = seconds
@@ -129,7 +142,12 @@ class StudyPlan:
 
 
 def plan_studies(
-    studies: Sequence[Study], budget: Budget, store: Store, times: StepTimes, only: Sequence[str] = ()
+    studies: Sequence[Study],
+    budget: Budget,
+    store: Store,
+    times: StepTimes,
+    only: Sequence[str] = (),
+    rehearsed: bool = False,
 ) -> StudyPlan:
     """The steps of studies at a budget.
 
@@ -139,6 +157,7 @@ def plan_studies(
         store: says which steps are done.
         times: measured times.
         only: keep only steps whose run id starts with one of these, and their inputs.
+        rehearsed: whether steps of unknown time are timed on a few batches now.
 
     Raises:
         InputError: no step's run id starts with one of ``only``.
@@ -151,6 +170,8 @@ def plan_studies(
         for step in plan(own):
             needed_by.setdefault(step.run_id, {})[study.name] = None
     ordered = plan(_select(plan(steps), only))
+    if rehearsed:
+        times.rehearse([step for step in ordered if not store.is_done(step)], store.device)
     return StudyPlan(tuple(_planned(step, tuple(needed_by[step.run_id]), store, times) for step in ordered))
 
 

@@ -148,7 +148,7 @@ def run_studies(
         observer: hears the plan, and of every step that ends.
     """
     executor, times = request.start_executor(), StepTimes.known(store)
-    study_plan = plan_studies(studies, request.budget, store, times, request.only)
+    study_plan = plan_studies(studies, request.budget, store, times, request.only, rehearsed=request.budget != "smoke")
     for study, reference in zip(studies, request.references, strict=True):
         record_study(study, reference, request.budget, store)
     observer = observer or StudyObserver()
