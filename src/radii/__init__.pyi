@@ -5,6 +5,7 @@ from .attacks.black_box import BlackBox
 from .attacks.by_name import attack
 from .certificates.certificate import Certificate
 from .certificates.choose import certify
+from .certificates.complete.proof import check_proof
 from .certificates.complete.verify import verify
 from .data.dataset import Data, Dataset
 from .data.sources import load
@@ -45,6 +46,7 @@ __all__ = [
     "audit",
     "certificates",
     "certify",
+    "check_proof",
     "data",
     "evaluate",
     "evaluation",

@@ -75,3 +75,18 @@ def test_a_list_reports_verdicts_that_differ(folder: Path) -> None:
 def test_mistakes_are_one_sentence(folder: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert call("verify", *(str(folder / name) for name in arguments)) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_proof_is_written_and_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network, query, proof = folder / "net.onnx", folder / "holds.vnnlib", folder / "net.proof"
+    assert call("verify", str(network), str(query), "--proof", str(proof)) == 0
+    assert call("check", str(proof), "--network", str(network), "--property", str(query)) == 0
+    assert "holds: " in capsys.readouterr().out
+    assert call("check", str(proof), "--property", str(folder / "fails.vnnlib")) == 1
+    assert "another property" in capsys.readouterr().out
+    content = bytearray(proof.read_bytes())
+    content[len(content) // 2] ^= 1
+    proof.write_bytes(content)
+    assert call("check", str(proof)) == 1
+    assert "rejected" in capsys.readouterr().out
+    assert call("check", str(folder / "none.proof")) == 2

@@ -28,6 +28,7 @@ COMMANDS = (
     "certify",
     "export",
     "verify",
+    "check",
     "theory",
     "study",
     "forecast",

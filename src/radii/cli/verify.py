@@ -22,6 +22,7 @@ def verify(
     seconds: Annotated[float | None, typer.Option(help="Time limit; 300, or the list's own.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="At most so many regions are bounded.")] = None,
     result: Annotated[Path | None, typer.Option(help="Write verdict and counterexample as VNN-COMP does.")] = None,
+    proof: Annotated[Path | None, typer.Option(help="Write the proof of unsat, for `radii check`.")] = None,
     instances: Annotated[Path | None, typer.Option(help="A CSV list of NETWORK,PROPERTY,SECONDS instead.")] = None,
     table: Annotated[Path, typer.Option(help="For a list: the CSV table of verdicts, continued if it exists.")] = Path(
         "verdicts.csv"
@@ -39,26 +40,38 @@ def verify(
     if instances is not None:
         if network is not None:
             raise InputError("Give a network and a property, or --instances FILE.csv, not both.")
+        if proof is not None or result is not None:
+            raise InputError("--proof and --result are for one network and property, not for --instances.")
         _several(instances, table, seconds, jobs, json)
         return
     if network is None or query is None:
         raise InputError("Give a network and a property: radii verify NET.onnx PROP.vnnlib.")
-    _single(network, query, 300.0 if seconds is None else seconds, nodes, result, seed, json)
+    _single(network, query, 300.0 if seconds is None else seconds, nodes, result, proof, seed, json)
 
 
 def _single(
-    network: Path, query: Path, seconds: float, nodes: int | None, result: Path | None, seed: int, json: str | None
+    network: Path,
+    query: Path,
+    seconds: float,
+    nodes: int | None,
+    result: Path | None,
+    proof: Path | None,
+    seed: int,
+    json: str | None,
 ) -> None:
     from radii.atomic import check_writable, write_whole
     from radii.certificates.complete.result_file import result_text
     from radii.certificates.complete.verify import verify as decide
 
-    if result is not None:
-        check_writable(result)
+    for path in (result, proof):
+        if path is not None:
+            check_writable(path)
     with terminal.progress_shown():
-        answer = decide(network, query, seconds=seconds, nodes=nodes or 1 << 62, seed=seed)
+        answer = decide(network, query, seconds=seconds, nodes=nodes or 1 << 62, seed=seed, proof=proof)
     console = terminal.show(json)
     console.print(_sentence(answer))
+    if proof is not None and answer.verdict == "unsat":
+        console.print(f"Proof: {proof}; radii check {proof} checks it.", soft_wrap=True)
     if answer.counterexample is not None and json is None and result is None and answer.counterexample.size <= 20:
         console.print(result_text(answer).split("\n", 1)[1].rstrip())
     if result is not None:

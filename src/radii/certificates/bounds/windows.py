@@ -139,7 +139,7 @@ def _relu(engine: Engine, known: ValueBounds, windows: _Windows, step: Bend, tot
     before = engine.program.steps[source]
     assert isinstance(before, Linear)
     assert step.relu is not None
-    shape = step.in_shape
+    shape = before.out_shape  # the ReLU may see an axis more
     lines = relu_lines(step.relu, known.lower[source], known.upper[source])
     under, over, lift, error = (windows.under(value.view(shape)).numpy() for value in (*lines, known.error[source]))
     rows = windows.flat().contiguous()

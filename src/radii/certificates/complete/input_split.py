@@ -12,6 +12,7 @@ from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
 from radii.certificates.complete.answer import Answer, Limits
 from radii.certificates.complete.goal import Goal, Runnable
+from radii.certificates.complete.proof import InputTree
 from radii.certificates.complete.search import first_meeting
 
 BATCH = 512
@@ -27,17 +28,19 @@ class _Boxes:
     upper: Tensor
     known: ValueBounds | None
     share: Tensor
+    number: Tensor  # in the tree of boxes
 
     def __len__(self) -> int:
         return len(self.lower)
 
     def part(self, rows: Tensor | slice) -> _Boxes:
-        return _Boxes(
-            self.lower[rows], self.upper[rows], None if self.known is None else self.known[rows], self.share[rows]
-        )
+        known = None if self.known is None else self.known[rows]
+        return _Boxes(self.lower[rows], self.upper[rows], known, self.share[rows], self.number[rows])
 
 
-def split_inputs(engine: Engine, goal: Goal, network: Runnable, limits: Limits) -> Answer:
+def split_inputs(
+    engine: Engine, goal: Goal, network: Runnable, limits: Limits, tree: InputTree | None = None
+) -> Answer:
     """Prove a goal, or find an input that meets a case, by halving boxes where the bound gains most.
 
     Args:
@@ -45,9 +48,10 @@ def split_inputs(engine: Engine, goal: Goal, network: Runnable, limits: Limits) 
         goal: the box and its cases.
         network: the float32 network, for candidates.
         limits: of time and of boxes.
+        tree: is filled with the boxes; then each box is bounded from its own ends alone, as its checker does.
     """
     low, high = goal.reach()
-    stack = [_Boxes(low[None], high[None], None, torch.ones(1, dtype=torch.float64))]
+    stack = [_Boxes(low[None], high[None], None, torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64))]
     nodes, open_share = 0, 1.0
     inside = goal.inside()
     with limits.task("splitting inputs") as bar:
@@ -69,13 +73,12 @@ def split_inputs(engine: Engine, goal: Goal, network: Runnable, limits: Limits) 
             bar.advance(done, f"{nodes} boxes, {open_share:.2%} open")
             if len(still) == 0:
                 continue
-            boxes = _Boxes(
-                boxes.lower[still], boxes.upper[still], _read_by_bends(engine, known[still]), boxes.share[still]
-            )
+            boxes = boxes.part(still)
+            boxes.known = None if tree is not None else _read_by_bends(engine, known[still])
             met = first_meeting(goal, network, _candidates(boxes, slopes[still], inside))
             if met is not None:
                 return Answer("sat", met, nodes, open_share)
-            stack.append(_halved(boxes, gain[still]))
+            stack.append(_halved(boxes, gain[still], tree))
     return Answer("unsat", None, nodes, 0.0)
 
 
@@ -155,7 +158,7 @@ def _candidates(boxes: _Boxes, slopes: Tensor, inside: tuple[Tensor, Tensor]) ->
     return torch.cat([(boxes.lower + boxes.upper) / 2, corners]).float().clamp(*inside)
 
 
-def _halved(boxes: _Boxes, gain: Tensor) -> _Boxes:
+def _halved(boxes: _Boxes, gain: Tensor, tree: InputTree | None) -> _Boxes:
     """Each box in two, along the input with the largest gain; again while there are few boxes."""
     while True:
         width = boxes.upper - boxes.lower
@@ -167,9 +170,9 @@ def _halved(boxes: _Boxes, gain: Tensor) -> _Boxes:
         right_lower[row, place] = middle
         twice = torch.cat([row, row])
         known = None if boxes.known is None else boxes.known[twice]
-        boxes = _Boxes(
-            torch.cat([boxes.lower, right_lower]), torch.cat([left_upper, boxes.upper]), known, boxes.share[twice] / 2
-        )
+        number = boxes.number[twice] if tree is None else tree.cut(boxes.number, place, middle)
+        lower, upper = torch.cat([boxes.lower, right_lower]), torch.cat([left_upper, boxes.upper])
+        boxes = _Boxes(lower, upper, known, boxes.share[twice] / 2, number)
         gain[row, place] /= 2
         gain = gain[twice]
         if len(boxes) >= FEWEST:

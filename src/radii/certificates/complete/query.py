@@ -69,18 +69,24 @@ def read_query(path: Path) -> Query:
         InputError: the file cannot be read, or asks something else than bounds of single inputs and linear
             inequalities of outputs.
     """
+    text = read_text(path)
     try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as VNN-LIB: {error}.") from error
-    try:
-        return _query(text)
+        return parse_query(text)
     except InputError as error:
         raise InputError(f"{path} is not a VNN-LIB 1.0 property that is understood: {error}") from error
 
 
-def _query(text: str) -> Query:
+def read_text(path: Path) -> str:
+    """The text of a VNN-LIB file, plain or gzipped."""
+    try:
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as VNN-LIB: {error}.") from error
+
+
+def parse_query(text: str) -> Query:
+    """The property of a VNN-LIB text; see :func:`read_query`."""
     counts = {"X": 0, "Y": 0}
     single, split = list[Atom](), list[list[list[Atom]]]()
     for command in _expressions(re.sub(r";[^\n]*", "", text)):

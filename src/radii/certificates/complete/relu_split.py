@@ -20,6 +20,7 @@ from radii.certificates.bounds.slope_ascent import Ascent
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.leaf import solve_leaf
+from radii.certificates.complete.proof import SignLeaf
 from radii.certificates.complete.search import first_meeting
 
 NUMBERS = 1 << 21  # coefficients of the widest value in one pass
@@ -40,7 +41,9 @@ class Branch:
     choice: tuple[int, int] | None  # the ReLU's source value and coordinate to split next
 
 
-def split_relus(engine: Engine, goal: Goal, network: Runnable, limits: Limits) -> Answer:
+def split_relus(
+    engine: Engine, goal: Goal, network: Runnable, limits: Limits, leaves: list[SignLeaf] | None = None
+) -> Answer:
     """Prove a goal, or find an input that meets a case.
 
     Args:
@@ -48,12 +51,16 @@ def split_relus(engine: Engine, goal: Goal, network: Runnable, limits: Limits) -
         goal: the box and its cases.
         network: the float32 network, for candidates.
         limits: of time and of domains.
+        leaves: is filled with the proved domains, whose parameters are float32 then.
     """
-    return _Search(engine, goal, network, limits).run()
+    return _Search(engine, goal, network, limits, leaves).run()
 
 
 class _Search:
-    def __init__(self, engine: Engine, goal: Goal, network: Runnable, limits: Limits) -> None:
+    def __init__(
+        self, engine: Engine, goal: Goal, network: Runnable, limits: Limits, leaves: list[SignLeaf] | None
+    ) -> None:
+        self.leaves = leaves
         self.engine, self.goal, self.network, self.limits = engine, goal, network, limits
         low, high = goal.reach()
         self.root = engine.bounds(Domain(low[None], high[None]))
@@ -100,7 +107,9 @@ class _Search:
         if point is not None:
             self.met = first_meeting(self.goal, self.network, point.float().clamp(*self.inside)[None])
         splits = tuple((*split[:3], beta) for split, beta in zip(node.splits, betas, strict=True))
-        return bool((_Batch(self, [replace(node, splits=splits)]).bound() > 0).all())
+        batch = _Batch(self, [replace(node, splits=splits)])
+        batch.settle()
+        return bool((batch.best > 0).all())
 
     def _left(self, open_: list[Branch]) -> float:
         """The share of the tree that is open: a half for every split."""
@@ -115,6 +124,8 @@ class _Search:
             batch = _Batch(self, part)
             with torch.enable_grad():
                 batch.ascend(steps)
+            if self.leaves is not None:
+                batch.settle()
             self.met = self.met if self.met is not None else first_meeting(self.goal, self.network, batch.corners())
             if self.met is not None:
                 return []
@@ -234,6 +245,34 @@ class _Batch:
                 mine = better[self.index[source][0]]
                 self.betas[source][mine] = value[mine]
             self.weights[better] = weights[better]
+
+    def settle(self) -> None:
+        """The bounds with the present parameters; for a proof with float32 ones, and proved rows are written down."""
+        if self.search.leaves is None:
+            self.best = self.bound()
+            return
+        for values in (self.alphas, self.betas):
+            for number, value in values.items():
+                values[number] = value.float().to(self.dtype)
+        self.weights = self.weights.float().to(self.dtype)
+        self.best = self.bound()
+        for row in torch.nonzero(self.best > 0)[:, 0].tolist():
+            self.search.leaves.append(self._sign_leaf(row))
+
+    def _sign_leaf(self, row: int) -> SignLeaf:
+        node, order = self.nodes[row], {source: k for k, source in enumerate(self.search.sources.values())}
+        betas = {
+            (source, place): beta
+            for source, index in self.index.items()
+            for owner, place, beta in zip(*index.tolist(), self.betas[source].tolist(), strict=True)
+            if owner == row
+        }
+        return SignLeaf(
+            node.case,
+            tuple((order[source], place, sign, betas[source, place]) for source, place, sign, _ in node.splits),
+            tuple(self.alphas[place][row].float().numpy() for place in self.search.sources),
+            self.weights[row, : len(node.weights)].float().numpy(),
+        )
 
     def corners(self) -> Tensor:
         """The input at which each row's line is least; also fills what the choice of a split needs."""

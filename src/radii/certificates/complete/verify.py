@@ -16,10 +16,12 @@ from radii.certificates.bounds.network import build
 from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.rows import Domain
 from radii.certificates.bounds.tracing import example, trace
+from radii.certificates.checker.plain_network import ProofError, read_plain
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, goals
 from radii.certificates.complete.input_split import split_inputs
-from radii.certificates.complete.query import Query, read_query
+from radii.certificates.complete.proof import ProofRecord, write_proof
+from radii.certificates.complete.query import Query, read_query, read_text
 from radii.certificates.complete.relu_split import split_relus
 from radii.certificates.complete.search import search
 from radii.errors import InputError
@@ -57,6 +59,7 @@ def verify(
     seconds: float = 300.0,
     nodes: int = 1 << 62,
     seed: int = 0,
+    proof: Path | str | None = None,
 ) -> Verification:
     """Prove that no input meets a property's constraints, or find one that does.
 
@@ -66,6 +69,7 @@ def verify(
         seconds: the time limit.
         nodes: at most so many regions are bounded.
         seed: of the search for counterexamples.
+        proof: a file for the proof of ``unsat``, which :func:`radii.check_proof` checks; both arguments must be files.
 
     Returns:
         The verdict, and for ``sat`` an input with its outputs.
@@ -76,14 +80,20 @@ def verify(
     start = monotonic()
     limits = Limits.of_seconds(seconds, nodes)
     question = query if isinstance(query, Query) else read_query(Path(query))
+    if proof is not None:
+        _check_provable(network, query)
     deployed = Deployed.of(network)
     deployed.check_fits(question)
     method, total, answer = "no case", 0, Answer("unsat", open=0.0)
+    records = list[tuple[Goal, ProofRecord]]()
     for goal in goals(question):
-        method, answer = decided(deployed, goal, limits, seed)
+        records.append((goal, ProofRecord()))
+        method, answer = decided(deployed, goal, limits, seed, None if proof is None else records[-1][1])
         total += answer.nodes
         if answer.verdict != "unsat":
             break
+    if proof is not None and answer.verdict == "unsat":
+        _write(Path(proof), network, query, records)
     point = answer.counterexample
     return Verification(
         answer.verdict,
@@ -94,6 +104,27 @@ def verify(
         None if point is None else point.numpy(),
         None if point is None else deployed.outputs(point[None])[0].numpy(),
     )
+
+
+def _check_provable(network: Path | str | nn.Module, query: Path | str | Query) -> None:
+    """Refuse a proof that its checker could not read, before anything is searched."""
+    if isinstance(network, nn.Module) or isinstance(query, Query):
+        raise InputError("A proof is written for an ONNX file and a VNN-LIB file.")
+    try:
+        read_plain(Path(network).read_bytes())
+    except (OSError, ProofError) as error:
+        raise InputError(f"No proof of {network} can be written: {error}") from error
+
+
+def _write(
+    path: Path, network: Path | str | nn.Module, query: Path | str | Query, records: list[tuple[Goal, ProofRecord]]
+) -> None:
+    assert not isinstance(network, nn.Module)
+    assert not isinstance(query, Query)
+    try:
+        write_proof(path, Path(network).read_bytes(), read_text(Path(query)), records)
+    except ProofError as error:
+        raise InputError(f"unsat was found, but no proof of it is written: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -164,7 +195,9 @@ class Deployed:
                 raise InputError("The network cannot be verified: bounds of its layers disagree with what it computes.")
 
 
-def decided(deployed: Deployed, goal: Goal, limits: Limits, seed: int) -> tuple[str, Answer]:
+def decided(
+    deployed: Deployed, goal: Goal, limits: Limits, seed: int, record: ProofRecord | None = None
+) -> tuple[str, Answer]:
     """Search for a counterexample, then split inputs where few move, and ReLUs elsewhere.
 
     Args:
@@ -172,6 +205,7 @@ def decided(deployed: Deployed, goal: Goal, limits: Limits, seed: int) -> tuple[
         goal: what is to be proved.
         limits: of time and regions.
         seed: of the search.
+        record: is filled with the proof of ``unsat``.
 
     Returns:
         The method that answered, and its answer.
@@ -181,10 +215,13 @@ def decided(deployed: Deployed, goal: Goal, limits: Limits, seed: int) -> tuple[
         return "search", Answer("sat", met, 0, 1.0)
     few = int((goal.upper > goal.lower).sum()) <= FEW_INPUTS
     spent = 0
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (torch.float32, torch.float64) if record is None else (torch.float64,):
         engine = deployed.engine(goal, dtype, keep_forms=few)
         with torch.no_grad():
-            answer = (split_inputs if few else split_relus)(engine, goal, deployed, limits)
+            if few:
+                answer = split_inputs(engine, goal, deployed, limits, None if record is None else record.boxes)
+            else:
+                answer = split_relus(engine, goal, deployed, limits, None if record is None else record.leaves)
         spent += answer.nodes
         if answer.verdict != "unknown" or spent >= limits.nodes:
             break
