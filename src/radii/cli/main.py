@@ -26,6 +26,8 @@ COMMANDS = (
     "evaluate",
     "attack",
     "certify",
+    "gate",
+    "card",
     "export",
     "verify",
     "check",

@@ -30,6 +30,7 @@ STEPS = Registry(
         "evaluate": "radii.runs.steps.evaluate_step:Evaluate",
         "attack": "radii.runs.steps.attack_step:AttackStep",
         "certify": "radii.runs.steps.certify_step:Certify",
+        "gate": "radii.runs.steps.gate_step:Gate",
         "prove": "radii.runs.steps.prove_step:Prove",
         "theory": "radii.papers.paper_steps:Theory",
         "formula": "radii.papers.paper_steps:Formula",

@@ -4,7 +4,8 @@ from .attack_step import AttackStep
 from .audit_step import AuditStep
 from .certify_step import Certify
 from .evaluate_step import Evaluate
+from .gate_step import Gate
 from .prove_step import Prove
 from .train_step import Train
 
-__all__ = ["AttackStep", "AuditStep", "Certify", "Evaluate", "Prove", "Train"]
+__all__ = ["AttackStep", "AuditStep", "Certify", "Evaluate", "Gate", "Prove", "Train"]

@@ -1,0 +1,205 @@
+"""Sequential tests against exact probabilities, and the gate on models whose shares are known."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import radii
+from radii.errors import InputError
+from radii.evaluation.drop_test import DropTest
+from radii.evaluation.floor_test import FloorTest
+from radii.evaluation.gate import gate, outcomes
+from radii.evaluation.gate_result import Former, GateResult, Rates
+from radii.evaluation.requirement import Requirement
+
+
+def answers(test: FloorTest, successes: int) -> tuple[float, float, float]:
+    """P(pass), P(fail) and the mean number of points, exactly, by walking over (successes, failures)."""
+    total, passes, fails, points = test.population, 0.0, 0.0, 0.0
+    now = {(0, 0): 1.0}
+    while now:
+        then: dict[tuple[int, int], float] = {}
+        for (k, j), chance in now.items():
+            left = total - k - j
+            for won, odds in ((1, (successes - k) / left), (0, (total - successes - j) / left)):
+                if odds <= 0:
+                    continue
+                state = (k + won, j + 1 - won)
+                said = test.decide(*state)
+                if said is None:
+                    then[state] = then.get(state, 0.0) + chance * odds
+                    continue
+                points += chance * odds * sum(state)
+                passes, fails = passes + chance * odds * (said == "pass"), fails + chance * odds * (said == "fail")
+        now = then
+    return passes, fails, points
+
+
+@pytest.mark.parametrize(("floor", "margin", "alpha", "beta"), [(0.5, 0.1, 0.05, 0.05), (0.9, 0.05, 0.1, 0.02)])
+def test_error_rates_hold_exactly_for_every_share(floor: float, margin: float, alpha: float, beta: float) -> None:
+    test = FloorTest(120, floor, margin, alpha, beta)
+    for successes in range(0, 121, 4):
+        passes, fails, _ = answers(test, successes)
+        assert passes + fails == pytest.approx(1)
+        assert successes < test.enough or fails <= alpha + 1e-12
+        assert successes > test.too_few or passes <= beta + 1e-12
+    for edge, wrong in ((test.enough, 1), (test.too_few, 0)):
+        assert answers(test, edge)[wrong] > 0.2 * (alpha if wrong else beta)  # the bounds are not wasteful
+
+
+def test_the_ratio_is_that_of_hypergeometric_probabilities() -> None:
+    from scipy.stats import hypergeom
+
+    test = FloorTest(60, 0.5, 0.1)
+    for k, j in product(range(0, 20, 5), range(0, 20, 5)):
+        ratio = hypergeom(60, test.enough, k + j).logpmf(k) - hypergeom(60, test.too_few, k + j).logpmf(k)
+        assert test._rise[k] + test._fall[j] == pytest.approx(ratio)
+
+
+def test_after_all_points_the_answer_is_the_truth() -> None:
+    test = FloorTest(10, 0.5, 0.1, 1e-6, 1e-6)
+    assert [test.decide(k, 10 - k) for k in (0, 3, 5, 10)] == ["fail", "fail", "pass", "pass"]
+    assert FloorTest(1, 1.0, 0.05).decide(1, 0) == "pass"
+
+
+def test_few_points_are_enough_and_boundaries_agree_with_decisions() -> None:
+    test = FloorTest(1000, 0.45, 0.05)
+    fails, passes = test.least_successes()
+    for n in (50, 300, 999):
+        said = [test.decide(k, n - k) for k in range(n + 1)]
+        assert fails[n] == max((k for k, answer in enumerate(said) if answer == "fail"), default=-1)
+        assert passes[n] == min((k for k, answer in enumerate(said) if answer == "pass"), default=1001)
+    rng = np.random.default_rng(0)
+    stops = []
+    for _ in range(200):
+        seen = rng.permuted(np.arange(1000) < 550).cumsum()
+        stops.append(int(((seen <= fails[1:]) | (seen >= passes[1:])).argmax()) + 1)
+    assert np.mean(stops) < 1000 / 5
+
+
+def test_wealth_is_fair_under_the_hypotheses() -> None:
+    """The mean wealth over all sequences of five points is one, so that Ville's inequality applies."""
+    from radii.evaluation.drop_test import STAKES, _wealth
+
+    loss, gain = 0.2, 0.2
+    mean = 0.0
+    for path in product((-1, 0, 1), repeat=5):
+        chance = np.prod([{-1: loss, 0: 1 - loss - gain, 1: gain}[step] for step in path])
+        logs = path.count(-1) * np.log1p(STAKES) + path.count(1) * np.log1p(-STAKES)
+        mean += chance * np.exp(_wealth(logs))
+    assert mean == pytest.approx(1)
+
+
+def test_drops_are_noticed_and_equal_results_are_kept() -> None:
+    test = DropTest(0.05)
+    assert test.decide(0, 0, 30) == "open"
+    assert test.decide(0, 0, 200) == "kept"
+    assert test.decide(12, 0, 100) == "dropped"
+    assert test.decide(5, 5, 90) == "open"
+    with pytest.raises(InputError, match="alpha must be above 0"):
+        DropTest(alpha=0.7)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("robust>=0.4", "need a threat"),
+        ("clean(l2:1)>=0.4", "clean has none"),
+        ("robust(linf:8/255)=0.4", "not understood"),
+        ("robsut(linf:8/255)>=0.4", "Did you mean 'robust'"),
+        ("clean>=1.4", "at most 1"),
+        ("clean>=0", "above 0"),
+        ("clean>=0.4.4", "not a number"),
+        ("robust(linf:eight)>=0.4", "not a number"),
+    ],
+)
+def test_wrong_requirements_are_explained(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Requirement.parse(text)
+
+
+class Threshold(nn.Module):
+    """Class 1 above 0.5: the distance of x to 0.5 is the true radius."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(1, 2)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.tensor([[-1.0], [1.0]]))
+            self.linear.bias.copy_(torch.tensor([0.5, -0.5]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+def points(count: int = 400, near: float = 0.3, wrong: float = 0.1) -> radii.Dataset:
+    """A share ``near`` of the points lies within 0.05 of the threshold; a share ``wrong`` has the other label."""
+    rng = np.random.default_rng(1)
+    place = rng.permutation(count)
+    away = np.where(place < near * count, 0.05, 0.4)
+    side = rng.integers(0, 2, count)
+    label = np.where(place >= (1 - wrong) * count, 1 - side, side)
+    x = 0.5 + np.where(side == 1, away, -away)
+    return radii.Dataset(x[:, None].astype(np.float32), label.astype(np.int64), ("low", "high"), "line")
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("clean>=0.89", True),
+        ("clean>=0.97", False),
+        ("robust(linf:0.1)>=0.59", True),
+        ("robust(linf:0.1)>=0.75", False),
+        ("proved(l2:0.1)>=0.59", True),
+        ("proved(l2:0.1)>=0.75", False),
+    ],
+)
+def test_gate_knows_shares(text: str, passes: bool) -> None:
+    result = gate(Threshold(), points(), [text], rates=Rates(0.001, 0.001, 0.04), suite="fast")
+    assert result.passed is passes
+    assert result.points <= 400
+    assert ("below the floor" in result.results[0].sentence()) is not passes
+
+
+def test_outcomes_are_those_of_evaluate() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
+    x = torch.rand(64, 2)
+    y = (x[:, 0] > 0.5).long()
+    scores = radii.evaluate(model, x, y, radii.Ball("linf", 0.1), suite="fast", radii=False)
+    robust, _ = outcomes(model, x, y, Requirement.parse("robust(linf:0.1)>=0.5"), "fast", 0)
+    proved, _ = outcomes(model, x, y, Requirement.parse("proved(linf:0.1)>=0.5"), "fast", 0)
+    assert robust.tolist() == (~scores.points.broken).tolist()
+    assert proved.tolist() == (scores.points.proved & scores.points.correct).tolist()
+
+
+def test_a_drop_fails_and_the_same_model_is_kept() -> None:
+    data, rates = points(400, wrong=0.0), Rates(margin=0.05)
+    before = gate(Threshold(), data, ["clean>=0.6"], rates=rates)
+    again = GateResult.of(before.to_dict(), "json")
+    assert again == before
+    same = gate(Threshold(), data, ["clean>=0.6"], rates=rates, former=Former.of(before), seed=5)
+    assert same.passed
+    assert same.results[0].rows[: len(before.results[0].rows)] == before.results[0].rows[: len(same.results[0].rows)]
+    worse = Threshold()
+    with torch.no_grad():
+        worse.linear.bias += torch.tensor([0.2, -0.2])  # half of the near points change sides
+    dropped = gate(worse, data, ["clean>=0.6"], rates=rates, former=Former.of(before))
+    assert not dropped.passed
+    assert dropped.results[0].floor == "pass"
+    assert "significant drop" in dropped.results[0].sentence()
+
+
+def test_models_without_layers_say_why_nothing_is_proved() -> None:
+    box = radii.BlackBox(lambda x: np.stack([0.5 - x[:, 0], x[:, 0] - 0.5], 1))
+    result = gate(box, points(), ["proved(l2:0.1)>=0.5", "robust(linf:0.1)>=0.5"], suite="black-box")
+    assert not result.results[0].passed
+    assert "Nothing is proved" in result.results[0].sentence()
+    assert result.results[1].passed
+    with pytest.raises(InputError, match="at least one requirement"):
+        gate(box, points(), [])
