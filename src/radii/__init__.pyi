@@ -11,6 +11,7 @@ from .data.dataset import Data, Dataset
 from .data.sources import load
 from .errors import ContradictionError, InputError
 from .evaluation.evaluate import evaluate
+from .evaluation.gate import gate
 from .evaluation.scores import Scores
 from .geometry.audit import audit
 from .models.classifier import Classifier
@@ -52,6 +53,7 @@ __all__ = [
     "evaluation",
     "export",
     "forecast",
+    "gate",
     "geometry",
     "lipschitz_bound",
     "load",

@@ -185,7 +185,8 @@ def test_a_drop_fails_and_the_same_model_is_kept() -> None:
     assert again == before
     same = gate(Threshold(), data, ["clean>=0.6"], rates=rates, former=Former.of(before), seed=5)
     assert same.passed
-    assert same.results[0].rows[: len(before.results[0].rows)] == before.results[0].rows[: len(same.results[0].rows)]
+    assert same.results[0].rows == before.results[0].rows[: same.points]  # the same points, in the same order
+    assert before.points == 100  # as many as a later gate needs
     worse = Threshold()
     with torch.no_grad():
         worse.linear.bias += torch.tensor([0.2, -0.2])  # half of the near points change sides
@@ -196,7 +197,7 @@ def test_a_drop_fails_and_the_same_model_is_kept() -> None:
 
 
 def test_models_without_layers_say_why_nothing_is_proved() -> None:
-    box = radii.BlackBox(lambda x: np.stack([0.5 - x[:, 0], x[:, 0] - 0.5], 1))
+    box = radii.BlackBox(lambda x: np.stack([0.5 - x[:, 0], x[:, 0] - 0.5], 1), probabilities=False)
     result = gate(box, points(), ["proved(l2:0.1)>=0.5", "robust(linf:0.1)>=0.5"], suite="black-box")
     assert not result.results[0].passed
     assert "Nothing is proved" in result.results[0].sentence()

@@ -9,30 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from radii.cli import terminal
+from radii.cli import options, terminal
 from radii.cli.evaluate import model_name
-from radii.cli.options import (
-    DatasetName,
-    Device,
-    Json,
-    ModelName,
-    OptionalPoints,
-    Seed,
-    StoreFolder,
-    Suite,
-    Trust,
-    Weights,
-    open_store,
-    writable_file,
-)
 
 if TYPE_CHECKING:
     from radii.evaluation.gate_result import GateResult
 
 
 def gate(
-    model: ModelName,
-    dataset: DatasetName,
+    model: options.ModelName,
+    dataset: options.DatasetName,
     require: Annotated[
         list[str],
         typer.Option("--require", help='"clean>=0.9", "robust(linf:8/255)>=0.45", "proved(l2:0.5)>=0.3". Repeatable.'),
@@ -43,20 +29,25 @@ def gate(
     alpha: Annotated[float, typer.Option(help="False alarms at most, at the floors.")] = 0.05,
     beta: Annotated[float, typer.Option(help="Misses at most, a margin below a floor.")] = 0.05,
     margin: Annotated[float, typer.Option(help="Zone below a floor in which either answer may come.")] = 0.05,
-    suite: Suite = "standard",
-    points: OptionalPoints = None,
-    weights: Weights = None,
-    trust: Trust = None,
-    store: StoreFolder = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    json: Json = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="JUnit XML.", callback=writable_file)] = None,
+    least: Annotated[
+        int, typer.Option(min=1, help="Points to measure in any case; more let the next gate notice smaller drops.")
+    ] = 100,
+    suite: options.Suite = "standard",
+    points: options.OptionalPoints = None,
+    weights: options.Weights = None,
+    trust: options.Trust = None,
+    store: options.StoreFolder = None,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    json: options.Json = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JUnit XML.", callback=options.writable_file)
+    ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A comment for a pull request.", callback=writable_file)
+        Path | None, typer.Option(metavar="FILE", help="A comment for a pull request.", callback=options.writable_file)
     ] = None,
     badge: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON for a shields.io badge.", callback=writable_file)
+        Path | None, typer.Option(metavar="FILE", help="JSON for a shields.io badge.", callback=options.writable_file)
     ] = None,
 ) -> None:
     """Test requirements on points in random order until each is decided; exit code 1 if one fails."""
@@ -71,13 +62,13 @@ def gate(
     from radii.spec import explain
 
     members(suite)  # a wrong name is reported before anything is loaded
-    folder = open_store(store, device)
+    folder = options.open_store(store, device)
     former = None if against is None else FormerGate.of(against)
     source = find_model(model, weights=weights, trust=trust or (), store=folder)
     try:
         step = Gate(
             model=source, data=DataSpec.of(dataset), requirements=tuple(require), alpha=alpha, beta=beta,
-            margin=margin, suite=suite, points=points, seed=seed, against=former,
+            margin=margin, suite=suite, least=least, points=points, seed=seed, against=former,
         )  # fmt: skip
     except ValidationError as error:
         raise explain(error, "gate") from error
@@ -114,8 +105,3 @@ def _write_files(
         write_whole(markdown, gate_files.markdown(result, setup).encode(errors="replace"))
     if badge is not None:
         write_whole(badge, (dumps(gate_files.badge(result), ensure_ascii=False) + "\n").encode())
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(gate)

@@ -23,6 +23,7 @@ from radii.models.classifier import frozen, predict
 from radii.randomness import numpy_stream, stream_seed
 
 BATCH = 32  # points that are attacked at once
+LEAST = 100  # points that are measured in any case, so that the next gate can compare
 
 
 def gate(
@@ -33,6 +34,7 @@ def gate(
     rates: Rates | None = None,
     former: Former | None = None,
     suite: str = "standard",
+    least: int = LEAST,
     rows: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> GateResult:
@@ -49,6 +51,7 @@ def gate(
         rates: error rates and margin; 0.05 each by default.
         former: outcomes to compare with.
         suite: the attacks of ``robust``.
+        least: points that are measured in any case; a later gate can compare with as many.
         rows: the points to which the floors refer; all by default.
         seed: of the order and of the attacks.
 
@@ -66,7 +69,10 @@ def gate(
     rates, known = rates or Rates(), (former or Former({})).among(set(everything.tolist()))
     order = _order(everything, known, seed)
     tests = len(asked) + sum(item.subject in known.outcomes for item in asked)
-    open_ones = [_Track(item, len(order), rates, tests, known.outcomes.get(item.subject)) for item in asked]
+    open_ones = [
+        _Track(item, len(order), rates, tests, min(least, len(order)), known.outcomes.get(item.subject))
+        for item in asked
+    ]
     with progress.task("gate", total=len(order), unit="points") as task, frozen(model):
         for start in range(0, len(order), BATCH):
             waiting = [track for track in open_ones if not track.is_done]
@@ -129,6 +135,7 @@ class _Track:
     population: int
     rates: Rates
     tests: int  # among which the false alarms are divided
+    least: int  # points to measure in any case
     former: Mapping[int, bool] | None
     rows: list[int] = field(default_factory=list)
     success: list[bool] = field(default_factory=list)
@@ -146,7 +153,7 @@ class _Track:
     @property
     def is_done(self) -> bool:
         """Whether both questions have their answers, or the former result has no more points."""
-        if self.floor is None:
+        if self.floor is None or len(self.rows) < self.least:
             return False
         more = self.former is not None and len(self.rows) < len(self.former)
         return self.comparison is None or self.comparison.change != "open" or not more

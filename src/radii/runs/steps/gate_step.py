@@ -69,6 +69,7 @@ class Gate(Step):
     beta: float = Field(0.05, gt=0, lt=0.5, description="misses at most")
     margin: float = Field(0.05, gt=0, lt=0.5, description="zone below a floor in which either answer may come")
     suite: str = "standard"
+    least: int = Field(100, ge=1, description="points to measure in any case; a later gate can compare with as many")
     points: int | None = Field(None, ge=1, description="class-balanced choice to which floors refer; all by default")
     seed: int = 0
     against: FormerGate | None = None
@@ -99,6 +100,7 @@ class Gate(Step):
             rates=Rates(self.alpha, self.beta, self.margin),
             former=None if self.against is None else self.against.load(self.data, self.suite),
             suite=self.suite,
+            least=self.least,
             rows=None if self.points is None else choose_rows(data.test, self.points, self.seed),
             seed=self.seed,
         )
