@@ -7,15 +7,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import radii
-from radii.attacks.black_box import BlackBox
 
 data = radii.load("digits")
 x, y = (part.numpy() for part in data.train.tensors())
 pipeline = make_pipeline(PCA(32), LogisticRegression(max_iter=500)).fit(x.reshape(len(x), -1), y)
 
-model = BlackBox(lambda images: pipeline.predict_proba(images.reshape(len(images), -1)))
 test, labels = data.test.tensors(slice(0, 16))
-scores = radii.evaluate(model, test, labels, radii.Ball("linf", 0.3), suite="black-box")
+scores = radii.evaluate(pipeline, test, labels, "linf:0.3")
 print("clean", scores.clean)
 print("robust at most", scores.robust.unbroken)
 print("queries", sum(scores.passes.values()))

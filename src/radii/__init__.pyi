@@ -1,7 +1,6 @@
 """The public names of radii. Each is loaded when it is first used."""
 
 from . import attacks, certificates, data, evaluation, geometry, models, runs, studies, theory, training
-from .attacks.black_box import BlackBox
 from .attacks.by_name import attack
 from .certificates.certificate import Certificate
 from .certificates.choose import certify
@@ -14,6 +13,7 @@ from .evaluation.evaluate import evaluate
 from .evaluation.gate import gate
 from .evaluation.scores import Scores
 from .geometry.audit import audit
+from .models.black_box import BlackBox
 from .models.classifier import Classifier
 from .models.io.export import export
 from .models.lipschitz.network_bound import lipschitz_bound

@@ -2,8 +2,8 @@
 
 A registry maps short names to ``module:attribute`` strings, so nothing is
 imported before it is used. Three ways to add to it: pass the object itself
-from Python; write ``package.module:factory`` on your own command line;
-publish an entry point in the group ``radii.<kind>s``.
+from Python; write ``package.module:factory`` or ``file.py:factory`` on your own
+command line; publish an entry point in the group ``radii.<kind>s``.
 
 Importing a module runs its code. An import path that a person typed is
 followed; one that stands in a file (a study, a bundle) is followed only if the
@@ -12,7 +12,9 @@ person names it as trusted, see :func:`check_trust`.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
 import inspect
 import os
 import sys
@@ -20,6 +22,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from radii.errors import InputError, unknown_name
@@ -51,7 +55,8 @@ class Registry:
             return _imported_own(name, self.kind)
         table = self.known | self._published()
         if name not in table:
-            raise unknown_name(self.kind, name, table, f"Or give an import path, package.module:{self.kind}.")
+            hint = f"Or give an import path: package.module:{self.kind} or file.py:{self.kind}."
+            raise unknown_name(self.kind, name, table, hint)
         return _imported(table[name], self.kind)
 
     def factory(self, name: str) -> Callable[..., Any]:
@@ -81,7 +86,7 @@ class Registry:
         settable = {
             key: parameter
             for key, parameter in parameters.items()
-            if key not in self.positional and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+            if key not in self.positional and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         }
         for key in given:
             if key not in settable:
@@ -104,8 +109,18 @@ def _published(group: str) -> dict[str, str]:
 
 
 def is_import_path(name: str) -> bool:
-    """Whether ``name`` is ``package.module:attribute`` instead of a name that a registry knows."""
+    """Whether ``name`` is ``package.module:attribute`` or ``file.py:attribute``, not a name that a registry knows."""
     return ":" in name
+
+
+def source_file(path: str) -> Path | None:
+    """The file of the module that an import path names, without running it; None if it has no source file."""
+    place, _, _ = path.rpartition(":")
+    if place.endswith(".py"):
+        return Path(place).expanduser()
+    spec = importlib.util.find_spec(place)
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin is not None and Path(origin).is_file() else None
 
 
 def check_trust(name: str, trust: Collection[str], where: str) -> None:
@@ -128,6 +143,9 @@ def check_trust(name: str, trust: Collection[str], where: str) -> None:
 
 def _imported_own(path: str, kind: str) -> Any:
     """What a user's own import path names; modules in the current folder are found, after all installed ones."""
+    place, _, attribute = path.rpartition(":")
+    if place.endswith(".py"):
+        return _attribute(_module_of_file(Path(place).expanduser(), path, kind), attribute, path, kind)
     if path.partition(":")[0].partition(".")[0] in sys.stdlib_module_names:
         raise InputError(f"The {kind} {path!r} is a part of Python itself, which is no {kind}.")
     folder = os.getcwd()
@@ -141,12 +159,46 @@ def _imported(path: str, kind: str) -> Any:
     module_name, _, attribute = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InputError(f"The {kind} {path!r} cannot be imported: {error}.") from error
     except Exception as error:  # whatever a user's module raises while it runs
-        raise InputError(f"The {kind} {path!r} cannot be imported: {type(error).__name__}: {error}.") from error
+        raise _import_error(path, kind, error) from error
+    return _attribute(module, attribute, path, kind)
+
+
+def _module_of_file(file: Path, path: str, kind: str) -> ModuleType:
+    """The module in a file that the user named; run once, and again after its content has changed.
+
+    The file's folder joins the import path at the end, so that the file finds its neighbors.
+    """
+    if not file.is_file():
+        raise InputError(f"The {kind} {path!r} cannot be imported: there is no file {str(file)!r}.")
+    place = file.resolve()
+    digest = hashlib.sha256(str(place).encode() + place.read_bytes()).hexdigest()
+    name = f"{place.stem}_{digest[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if str(place.parent) not in sys.path:
+        sys.path.append(str(place.parent))
+    spec = importlib.util.spec_from_file_location(name, place)
+    assert spec is not None, "a file that ends in .py has a loader"
+    assert spec.loader is not None, "a file that ends in .py has a loader"
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _import_error(path, kind, error) from error
+    return module
+
+
+def _import_error(path: str, kind: str, error: Exception) -> InputError:
+    reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return InputError(f"The {kind} {path!r} cannot be imported: {reason.rstrip('.')}.")
+
+
+def _attribute(module: ModuleType, attribute: str, path: str, kind: str) -> Any:
     if not hasattr(module, attribute):
-        raise InputError(f"The {kind} {path!r} does not exist: module {module_name!r} has no attribute {attribute!r}.")
+        name = path.rpartition(":")[0]
+        raise InputError(f"The {kind} {path!r} does not exist: module {name!r} has no attribute {attribute!r}.")
     return getattr(module, attribute)
 
 

@@ -71,7 +71,18 @@ class Ball(Spec):
             raise unknown_name("norm", match[1], ["l1", "l2", "linf"], _GRAMMAR)
         if any(flag != "nobox" for flag in flags):
             raise InputError(f"Threat model {text!r}: only ',nobox' may follow the radius. {_GRAMMAR}")
-        return cls(_NORMS[match[1]], parse_radius(match[2]), None if flags else (0.0, 1.0))  # type: ignore[arg-type]
+        norm, radius = _NORMS[match[1]], parse_radius(match[2])
+        if norm == "linf" and radius > 1 and not flags:
+            raise InputError(
+                f"The ball {body} covers the whole box [0, 1]. Did you mean {norm}:{match[2]}/255? "
+                f"For inputs without a box write {body},nobox."
+            )
+        return cls(norm, radius, None if flags else (0.0, 1.0))  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, threat: Ball | str) -> Ball:
+        """The ball itself, or the one that a text names."""
+        return cls.parse(threat) if isinstance(threat, str) else threat
 
     def __str__(self) -> str:
         return f"{self.norm}:{format_radius(self.radius)}" + (",nobox" if self.box is None else "")

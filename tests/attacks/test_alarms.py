@@ -148,3 +148,23 @@ def test_transfer_beats_white_box(digits_net: nn.Module, digits: Digits) -> None
 def test_a_model_that_gets_nothing_right_is_not_examined(digits_net: nn.Module, digits: Digits) -> None:
     x = digits[0][:8]
     assert names(digits_net, x, (predict(digits_net, x) + 1) % 10) == set()
+
+
+def test_accuracy_at_chance_rings_where_it_means_something(digits_net: nn.Module, digits: Digits) -> None:
+    x, y = digits[0][:200], digits[1][:200]
+    assert "accuracy at chance" not in names(digits_net, x, y)
+    assert "accuracy at chance" in names(digits_net, x, (y + 1) % 10), "classes in another order"
+    assert "accuracy at chance" not in names(digits_net, x[:8], (y[:8] + 1) % 10), "eight points tell nothing"
+
+
+def test_train_mode_rings_for_layers_that_have_modes(digits: Digits) -> None:
+    x, y = digits[0][:30], digits[1][:30]
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).train()
+    assert "train mode" not in names(plain, x, y)
+    assert "train mode" in names(nn.Sequential(plain, nn.Dropout(0.5)).train(), x, y)
+
+    class Own(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if self.training else x
+
+    assert "train mode" in names(nn.Sequential(plain, Own()).train(), x, y)

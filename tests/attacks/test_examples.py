@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from radii.attacks.black_box import BlackBox
 from radii.errors import InputError
+from radii.models.black_box import BlackBox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

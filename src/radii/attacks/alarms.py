@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from radii.threat import Ball, length
 
 REPEATS = 5
 STEPS = 20
+LEAST_POINTS = 20  # with fewer, nothing is said about accuracy at chance
 BLACK_BOX = ("square", "transfer", "noise", "blur")
 TOLERATED = 0.002  # the share of points a black-box attack may break alone, AutoAttack's limit
 
@@ -45,6 +47,7 @@ def model_alarms(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int =
     alarms += _randomized(model, x[:sample])
     if alarms and alarms[-1].name == "randomized":
         return alarms  # what follows would only measure the noise
+    alarms += _at_chance(model, x, y)
     right = torch.nonzero(predict(model, x) == y).squeeze(1)[:sample]
     if not len(right):
         return alarms
@@ -80,14 +83,44 @@ def result_alarms(broken_by: Mapping[str, int], total: int) -> list[Alarm]:
 
 
 def _train_mode(model: nn.Module) -> list[Alarm]:
-    training = [name or "the model" for name, module in model.named_modules() if module.training]
+    """Only modules that compute something else in train mode are a reason to doubt."""
+    training = [name or "the model" for name, module in model.named_modules() if module.training and _has_modes(module)]
     if not training:
         return []
     return [
         Alarm(
             "train mode",
-            f"The model came in train mode ({training[0]} and {len(training) - 1} more modules); it is evaluated in "
-            "eval mode. Call model.eval() so that both of us mean the same model.",
+            f"The model came in train mode ({training[0]} and {len(training) - 1} more layers that compute something "
+            "else in it); it is evaluated in eval mode. Call model.eval() so that both of us mean the same model.",
+        )
+    ]
+
+
+def _has_modes(module: nn.Module) -> bool:
+    """Whether a module, without its children, asks for its mode: torch's dropouts and norms do, own code may."""
+    if isinstance(module, nn.modules.batchnorm._NormBase | nn.modules.dropout._DropoutNd | nn.RReLU):
+        return True
+    owner = next(base for base in type(module).__mro__ if "forward" in vars(base))
+    code = getattr(vars(owner)["forward"], "__code__", None)
+    return not owner.__module__.startswith("torch.") and code is not None and "training" in code.co_names
+
+
+@torch.no_grad()
+def _at_chance(model: nn.Module, x: Tensor, y: Tensor) -> list[Alarm]:
+    """Accuracy that guessing would reach: most often a network that expects other inputs or another order of classes.
+
+    Always naming the largest class is right with its share; accuracy within two standard deviations of that is
+    at chance. Small samples are silent.
+    """
+    counts = torch.bincount(y)
+    guess, accuracy = float(counts.max() / len(y)), float((predict(model, x) == y).float().mean())
+    if len(y) < LEAST_POINTS or guess == 1 or accuracy > guess + 2 * sqrt(guess * (1 - guess) / len(y)):
+        return []
+    return [
+        Alarm(
+            "accuracy at chance",
+            f"{accuracy:.1%} of the clean points are right, no more than by guessing: does the model expect normalized "
+            "inputs (--mean and --std, radii.Classifier), and are its classes in the order of the data's?",
         )
     ]
 

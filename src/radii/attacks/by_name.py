@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from radii.attacks import ATTACKS
 from radii.attacks.attack import Attack, AttackResult
 from radii.errors import InputError
+from radii.models.adapter import ModelLike, Outputs, prepare
 from radii.randomness import stream
 from radii.threat import Ball
 
@@ -28,17 +30,30 @@ def named(name: str) -> Attack:
     return attack
 
 
-def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, name: str = "apgd-ce", seed: int = 0) -> AttackResult:
+def attack(
+    model: ModelLike,
+    x: ArrayLike | Tensor,
+    y: ArrayLike | Tensor,
+    ball: Ball | str,
+    *,
+    name: str = "apgd-ce",
+    seed: int = 0,
+    outputs: Outputs = "auto",
+    nhwc: bool = False,
+) -> AttackResult:
     """One attack by name. What it leaves unbroken bounds robust accuracy from above and may be far from it.
 
     To report robust accuracy, use :func:`radii.evaluation.evaluate.evaluate`.
 
     Args:
-        model: a network from inputs to logits.
+        model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
         x: inputs [n, …]; never changed.
-        y: labels [n] int64.
-        ball: norm, radius and box of the perturbations.
+        y: labels [n].
+        ball: norm, radius and box of the perturbations, or their text (``linf:8/255``).
         name: of the attack, or its import path.
         seed: of its random numbers.
+        outputs: what the model returns: auto, logits or probabilities.
+        nhwc: images have their channels last.
     """
-    return named(name)(model, x, y, ball, stream(seed, "attack", name))
+    own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
+    return named(name)(own.model, own.x, own.y, Ball.of(ball), stream(seed, "attack", name))

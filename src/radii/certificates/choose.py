@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from radii.certificates import bounds, lipschitz
@@ -15,7 +16,9 @@ from radii.certificates.bounds.lower_margins import Method
 from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.relaxations import Affine, Sum
 from radii.certificates.certificate import Arithmetic, Certificate
+from radii.data.arrays import as_inputs
 from radii.errors import InputError, unknown_name
+from radii.models.adapter import ModelLike, Outputs, adapt
 from radii.models.classifier import check_inputs
 from radii.models.fingerprint import ModelState
 from radii.models.layers.residual import Residual
@@ -192,8 +195,8 @@ def _open_coordinates(network: Network) -> int:
 
 
 def certify(
-    model: nn.Module,
-    x: Tensor,
+    model: ModelLike,
+    x: ArrayLike | Tensor,
     method: str = "auto",
     threat: str | Ball | None = None,
     *,
@@ -208,11 +211,13 @@ def certify(
     stored: tuple[Tensor, Tensor] | None = None,
     arithmetic: Arithmetic = "float32",
     seconds: float = 60.0,
+    outputs: Outputs = "auto",
+    nhwc: bool = False,
 ) -> Certificate:
     """Certify the predictions of ``model`` on ``x`` [n, …].
 
     Args:
-        model: a network from inputs to logits.
+        model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
         x: inputs [n, …] in ``box``; never changed.
         method: one of :data:`METHODS`, or ``auto``: smoothing if ``sigma`` is given, else the strongest
             deterministic proof of each point (:func:`choose`).
@@ -228,16 +233,20 @@ def certify(
         stored: points and labels of the nearest-neighbor classifier.
         arithmetic: ``exact`` leaves float32 rounding out of margins and bounds, and says so.
         seconds: of ``complete``, for each input and radius.
+        outputs: what the model returns: auto, logits or probabilities.
+        nhwc: images have their channels last.
 
     Raises:
         InputError: no method fits, or the one asked for does not; the sentence names the layer and the reason.
     """
+    x = as_inputs(x, nhwc=nhwc)
+    network = nn.Identity() if method == "nearest" else adapt(model, x, outputs=outputs, nhwc=nhwc)
     if threat is not None:
-        ball = Ball.parse(threat) if isinstance(threat, str) else threat
+        ball = Ball.of(threat)
         norm, box, radii = ball.norm, ball.box, radii or (ball.radius,)
     levels = tuple(radii or RADII)
     if method == "auto" and (sigma is None or norm != "l2"):
-        found = choose(model, x, Ball(norm, max(levels), box), radii=levels)
+        found = choose(network, x, Ball(norm, max(levels), box), radii=levels)
         if found.certificate is None:
             raise InputError(
                 f"No deterministic certificate fits this model. {' '.join(found.refusals)} For smoothing give sigma "
@@ -250,7 +259,7 @@ def certify(
     if method in ("margin", "smoothing", "estimate") and norm != "l2":
         raise InputError(f"The method {method!r} certifies l2 balls, got {norm!r} instead; try crown.")
     if method == "margin":
-        return lipschitz.certify(model, x, arithmetic=arithmetic)
+        return lipschitz.certify(network, x, arithmetic=arithmetic)
     if method == "nearest":
         if stored is None:
             raise InputError("The nearest-neighbor certificate needs the stored points.")
@@ -262,15 +271,15 @@ def certify(
             raise InputError(f"The method 'complete' certifies linf balls, got {norm!r} instead; try crown.")
         from radii.certificates.complete import true_radius
 
-        return true_radius.certify(model, x, levels, box=box, seconds=seconds)
+        return true_radius.certify(network, x, levels, box=box, seconds=seconds)
     if method in bounds.METHODS:
-        return bounds.certify(model, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
+        return bounds.certify(network, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
     if sigma is None:
         raise InputError(f"The method {method!r} needs the noise that the model was trained with: sigma.")
     from radii.certificates.smoothing import randomized
 
     if method == "estimate":
-        return randomized.estimate(model, x, sigma, seed=seed, box=box)
+        return randomized.estimate(network, x, sigma, seed=seed, box=box)
     return randomized.certify_sequential(
-        model, x, sigma, levels, most=samples, alpha=alpha, simultaneous=simultaneous, seed=seed, box=box
+        network, x, sigma, levels, most=samples, alpha=alpha, simultaneous=simultaneous, seed=seed, box=box
     )

@@ -21,9 +21,14 @@ def attack(
     model: options.ModelName,
     dataset: options.DatasetName,
     threat: options.Threat,
-    name: Annotated[str, typer.Option("--attack", help="apgd-ce, apgd-dlr, apgd-t, fab-t, square, pgd, …")] = "apgd-ce",
+    name: Annotated[
+        str | None, typer.Option("--attack", help="apgd-ce (square without gradients), apgd-dlr, apgd-t, fab-t, pgd, …")
+    ] = None,
     points: options.Points = 1000,
     weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    outputs: options.ModelOutputs = "auto",
     trust: options.Trust = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Adversarial inputs, labels and successes as .npz.")
@@ -37,16 +42,17 @@ def attack(
     from radii.attacks.by_name import named
     from radii.evaluation.accuracy import Accuracy
     from radii.runs.inputs import DataSpec
-    from radii.runs.model_source import find_model
     from radii.runs.steps import AttackStep
     from radii.threat import Ball
 
-    named(name)  # a wrong name is reported before anything is loaded
+    named(name or "apgd-ce")  # a wrong name is reported before anything is loaded
     if out is not None and out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
     ball, folder = Ball.parse(threat), options.open_store(store, device)
-    source = find_model(model, weights=weights, trust=trust or (), store=folder)
-    step = AttackStep(model=source, data=DataSpec.of(dataset), ball=ball, attack=name, points=points, seed=seed)
+    data = DataSpec.of(dataset)
+    source = options.open_model(model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs)
+    name = name or ("square" if getattr(source, "answers_only", False) else "apgd-ce")
+    step = AttackStep(model=source, data=data, ball=ball, attack=name, points=points, seed=seed)
     with terminal.progress_shown():
         run, seconds = terminal.compute(step, folder)
     result = run.result

@@ -29,7 +29,7 @@ METHODS_HELP = "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-
 
 def certify(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A run, a bundle, package.module:factory, or `nearest` for 1-NN.")
+        str, typer.Argument(metavar="MODEL", help="As for evaluate, or `nearest` for the 1-nearest-neighbor rule.")
     ],
     dataset: options.DatasetName,
     method: Annotated[list[str] | None, typer.Option("--method", help=METHODS_HELP)] = None,
@@ -43,6 +43,9 @@ def certify(
     proof: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-proof takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
     weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    outputs: options.ModelOutputs = "auto",
     trust: options.Trust = None,
     vnnlib: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="ONNX and VNN-LIB files of the same points.")
@@ -60,7 +63,6 @@ def certify(
     from radii.certificates.choose import METHODS
     from radii.errors import unknown_name
     from radii.runs.inputs import DataSpec
-    from radii.runs.model_source import find_model
     from radii.runs.steps.certify_step import Certify, NearestNeighborModel
 
     balls = options.parse_threats(threat or [], norm, USUAL_RADII, default="l2")
@@ -70,7 +72,11 @@ def certify(
             raise unknown_name("certificate", name, (*METHODS, "auto"))
     folder, data = options.open_store(store, device), DataSpec.of(dataset)
     nearest = model == "nearest" or names == ["nearest"]
-    source = NearestNeighborModel() if nearest else find_model(model, weights=weights, trust=trust or (), store=folder)
+    source: ModelSource | NearestNeighborModel = NearestNeighborModel()
+    if not nearest:
+        source = options.open_model(
+            model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs
+        )
     count = points or len(data.load().test)
     if vnnlib is not None and not isinstance(source, NearestNeighborModel):
         _write_properties(vnnlib, source, data, folder, balls, (count, seed))

@@ -26,10 +26,13 @@ def evaluate(
     model: options.ModelName,
     dataset: options.DatasetName,
     threat: options.Threat,
-    suite: options.Suite = "standard",
+    suite: options.OptionalSuite = None,
     points: options.Points = 1000,
     split: Annotated[str, typer.Option(help="test, train or both (then with gaps).")] = "test",
     weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    outputs: options.ModelOutputs = "auto",
     trust: options.Trust = None,
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
@@ -44,18 +47,18 @@ def evaluate(
     """Clean accuracy, the bracket of robust accuracy, broken radii and reasons to doubt them."""
     from radii.attacks.suite import members
     from radii.runs.inputs import DataSpec
-    from radii.runs.model_source import find_model
     from radii.runs.score_files import load_scores
     from radii.runs.steps import Evaluate
     from radii.threat import Ball
 
     if split not in ("test", "train", "both"):
         raise InputError(f"--split must be test, train or both, got {split!r} instead.")
-    members(suite)  # a wrong name is reported before anything is loaded
+    members(suite or "standard")  # a wrong name is reported before anything is loaded
     ball, folder = Ball.parse(threat), options.open_store(store, device)
-    source = find_model(model, weights=weights, trust=trust or (), store=folder)
-    other = None if surrogate is None else find_model(surrogate, trust=trust or (), store=folder)
     data = DataSpec.of(dataset)
+    source = options.open_model(model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs)
+    other = None if surrogate is None else options.open_model(surrogate, folder, data, trust=trust)
+    suite = suite or ("black-box" if getattr(source, "answers_only", False) else "standard")
     names = cast(tuple[Split, ...], ("train", "test") if split == "both" else (split,))
     steps = {
         name: Evaluate(

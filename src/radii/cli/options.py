@@ -12,6 +12,8 @@ from radii.atomic import check_chart, check_writable
 from radii.errors import InputError
 
 if TYPE_CHECKING:
+    from radii.runs.inputs import DataSpec
+    from radii.runs.model_source import ModelSource
     from radii.runs.store import Store
     from radii.threat import Ball
 
@@ -19,7 +21,11 @@ DatasetName = Annotated[
     str, typer.Argument(metavar="DATASET", help="A name, a folder, .npz or parquet; +variant:arg may follow.")
 ]
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A run, a bundle, package.module:factory, .pt2 or .onnx.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A run, a bundle, FILE.py:factory, module:factory, timm:NAME, hf:REPOSITORY, .onnx.",
+    ),
 ]
 Threat = Annotated[str, typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5.")]
 OptionalThreat = Annotated[
@@ -35,8 +41,15 @@ OptionalPoints = Annotated[
     int | None, typer.Option("--points", min=1, help="Class-balanced points of a split; all if it has fewer.")
 ]
 Weights = Annotated[
-    Path | None, typer.Option("--weights", metavar="FILE", help="Safetensors for package.module:factory.")
+    Path | None,
+    typer.Option("--weights", metavar="FILE", help="State dict (.pth, .pt) or safetensors for FILE.py:factory."),
 ]
+Mean = Annotated[
+    str | None,
+    typer.Option("--mean", help="Subtracted from pixels in [0, 1]: imagenet, cifar10, mnist (std too), or numbers."),
+]
+Std = Annotated[str | None, typer.Option("--std", help="Pixels are divided by it: as --mean.")]
+ModelOutputs = Annotated[str, typer.Option("--outputs", help="What MODEL returns: auto, logits or probabilities.")]
 Trust = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,6 +65,13 @@ Workers = Annotated[
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of this process; all cores by default.")]
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of runs; $RADII_RUNS or ./radii-runs.")
+]
+OptionalSuite = Annotated[
+    str | None,
+    typer.Option(
+        "--suite",
+        help="Attacks: fast, standard, audited, exhaustive, black-box, pgd; standard, or black-box without gradients.",
+    ),
 ]
 Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, audited, exhaustive, black-box or pgd.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
@@ -106,6 +126,30 @@ def open_store(folder: Path | None, device: str = "cpu") -> Store:
     from radii.runs.store import Store
 
     return Store.default(device) if folder is None else Store(folder, device)
+
+
+def open_model(
+    reference: str,
+    store: Store,
+    data: DataSpec | None,
+    *,
+    weights: Path | None = None,
+    trust: Sequence[str] | None = None,
+    mean: str | None = None,
+    std: str | None = None,
+    outputs: str = "auto",
+) -> ModelSource:
+    """The model that MODEL and its options name."""
+    from radii.models.classifier import parse_normalization
+    from radii.runs.model_source import find_model
+
+    if outputs not in ("auto", "logits", "probabilities"):
+        raise InputError(f"--outputs must be auto, logits or probabilities, got {outputs!r} instead.")
+    means, stds = parse_normalization(mean, std)
+    return find_model(
+        reference, weights=weights, trust=trust or (), store=store, data=data, mean=means, std=stds,
+        outputs=outputs,  # type: ignore[arg-type]  # checked above
+    )  # fmt: skip
 
 
 def parse_threats(

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from radii.attacks.alarms import model_alarms, result_alarms
@@ -19,6 +19,8 @@ from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
 from radii.evaluation.bracket import proved_in, reconciled
 from radii.evaluation.scores import PointTable, Scores
+from radii.models.adapter import ModelLike, Outputs, prepare
+from radii.models.black_box import BlackBox
 from radii.models.classifier import ask, check_inputs, check_labels, frozen, predict
 from radii.randomness import stream
 from radii.threat import Ball, per_row
@@ -27,12 +29,12 @@ __all__ = ["PointTable", "Scores", "evaluate", "joined"]
 
 
 def evaluate(
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    ball: Ball,
+    model: ModelLike,
+    x: ArrayLike | Tensor,
+    y: ArrayLike | Tensor,
+    ball: Ball | str,
     *,
-    suite: str = "standard",
+    suite: str | None = None,
     certificate: Certificate | Literal["auto"] | None = "auto",
     seed: int = 0,
     surrogate: nn.Module | None = None,
@@ -40,6 +42,8 @@ def evaluate(
     alarms: bool = True,
     lipschitz: bool = False,
     batch_size: int = 256,
+    outputs: Outputs = "auto",
+    nhwc: bool = False,
 ) -> Scores:
     """Clean accuracy, the bracket of robust accuracy and the broken radius of every point.
 
@@ -52,7 +56,32 @@ def evaluate(
     suite is ``black-box``) a minimum-norm attack measures every point's distance
     to its nearest error, proved points included: it is the check that no proved
     radius is wrong. ``lipschitz`` adds the local Lipschitz constant.
+
+    Args:
+        model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
+        x: inputs [n, …], a tensor or an array; never changed.
+        y: labels [n].
+        ball: norm, radius and box of the perturbations, or their text (``linf:8/255``).
+        suite: of attacks; ``standard`` by default, ``black-box`` for a model that only answers.
+        certificate: what is proved; ``auto`` proves what the model allows, None proves nothing.
+        seed: of the attacks' random numbers.
+        surrogate: a second model, for a transfer attack.
+        radii: whether to measure every point's broken radius.
+        alarms: whether to look for reasons to doubt the result.
+        lipschitz: whether to estimate the local Lipschitz constant.
+        batch_size: inputs in one pass of an attack.
+        outputs: what the model returns: auto, logits or probabilities.
+        nhwc: images have their channels last.
+
+    Returns:
+        The scores, with a table of the points.
+
+    Raises:
+        InputError: the model, the inputs or the labels cannot be used.
     """
+    own, ball = prepare(model, x, y, outputs=outputs, nhwc=nhwc), Ball.of(ball)
+    model, x, y = own.model, own.x, own.y
+    suite = suite or ("black-box" if isinstance(model, BlackBox) else "standard")
     attacks = members(suite, batch_size)
     if surrogate is not None:
         from radii.attacks.baseline import Transfer

@@ -1,4 +1,7 @@
-"""Networks from pixels to logits. A factory takes ``(input_shape, classes, …)`` and returns a module."""
+"""Networks from pixels to logits. A factory takes ``(input_shape, classes, …)`` and returns a module.
+
+A user's own factory may take what :mod:`radii.models.factories` says.
+"""
 
 from radii.registry import Registry
 
@@ -18,6 +21,6 @@ MODELS = Registry(
         "isometric": "radii.models.zoo.isometric:Isometric",
         "lipschitz-mlp": "radii.models.zoo.lipschitz_networks:LipschitzMLP",
     },
-    positional=("input_shape", "classes"),
+    positional=("input_shape", "classes", "num_classes", "n_classes", "num_labels", "in_channels", "in_chans"),
     product="torch.nn:Module",
 )

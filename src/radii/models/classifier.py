@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
+from math import isfinite
 
 import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
 from radii.threat import Box
+
+NORMALIZATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {  # mean and std of pixels in [0, 1]
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "mnist": ((0.1307,), (0.3081,)),
+}
 
 
 class Classifier(nn.Module):
@@ -48,6 +57,41 @@ class Classifier(nn.Module):
         """Logits [n, classes] of pixels [n, c, h, w]."""
         shape = (-1, *[1] * (x.dim() - 2))
         return self.net((x - self.mean.view(shape)) / self.std.view(shape))
+
+
+def parse_normalization(mean: str | None, std: str | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and std per channel from the words of a user; empty where nothing is said.
+
+    Args:
+        mean: a name of :data:`NORMALIZATIONS`, one number, or numbers with commas. A name alone means its std, too.
+        std: the same.
+
+    Raises:
+        InputError: neither a known name nor numbers, or a std that is not positive.
+
+    >>> parse_normalization("0.5", "0.25")
+    ((0.5,), (0.25,))
+    """
+    if mean is not None and std is None and mean in NORMALIZATIONS:
+        return NORMALIZATIONS[mean]
+    means = () if mean is None else _numbers(mean, "--mean", 0)
+    stds = () if std is None else _numbers(std, "--std", 1)
+    if any(value <= 0 for value in stds):
+        raise InputError(f"--std must be positive in every channel, got {std} instead.")
+    return means, stds
+
+
+def _numbers(text: str, option: str, place: int) -> tuple[float, ...]:
+    if text in NORMALIZATIONS:
+        return NORMALIZATIONS[text][place]
+    try:
+        values = tuple(float(Fraction(part.strip())) if "/" in part else float(part) for part in text.split(","))
+    except (ValueError, ZeroDivisionError):
+        values = ()
+    if not values or not all(isfinite(value) for value in values):
+        names = ", ".join(NORMALIZATIONS)
+        raise InputError(f"{option} must be one of {names}, or numbers as 0.485,0.456,0.406, got {text!r} instead.")
+    return values
 
 
 def _per_channel(values: float | Sequence[float]) -> Tensor:

@@ -16,6 +16,7 @@ from radii.data.dataset import Data, Dataset, balanced_order
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.spec import Spec
+from radii.threat import Ball
 
 
 class DataSpec(Spec):
@@ -78,6 +79,11 @@ def save_data(data: Data, folder: Path) -> DataSpec:
                 classes=np.array(data.classes),
             )
     return DataSpec.of(str(path))
+
+
+def ball_on(ball: Ball, data: Data) -> Ball:
+    """``ball`` without its box, where the features of ``data`` lie outside [0, 1]."""
+    return ball.model_copy(update={"box": None}) if data.train.box is None else ball
 
 
 def choose_rows(split: Dataset, points: int, seed: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""MODEL of a step and of the command line: a training run, a bundle, ``.pt2``, ONNX, or Python code with weights.
+"""MODEL of a step and of the command line: a run, a bundle, ``.pt2``, ONNX, own code, a network of a library.
 
 A model is identified by its content, so a step about a model has one hash
 wherever the model's files are.
@@ -7,29 +7,58 @@ wherever the model's files are.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import pickle
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import torch
 from torch import nn
 
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.models import MODELS
-from radii.models.io.bundle import CARD, WEIGHTS, Architecture, fill, load_bundle, read_card
-from radii.registry import check_trust
+from radii.models.adapter import Outputs, adapt
+from radii.models.black_box import BlackBox
+from radii.models.classifier import Classifier, ask, frozen
+from radii.models.factories import call_factory
+from radii.models.fingerprint import ModelState
+from radii.models.io.bundle import CARD, WEIGHTS, Architecture, load_bundle, read_card
+from radii.models.io.libraries import Library, in_order, load_from_library
+from radii.models.io.weights import STATE_DICTS, fill
+from radii.registry import check_trust, is_import_path, source_file
+from radii.runs.inputs import DataSpec
 from radii.runs.step import from_json
 from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
 from radii.spec import Spec
 
 FORMATS: dict[str, Literal["pt2", "onnx"]] = {".pt2": "pt2", ".onnx": "onnx"}
-WEIGHTS_ONLY = {".pt", ".pth", ".pkl", ".ckpt", ".safetensors"}
+WEIGHTS_ONLY = {*STATE_DICTS, ".safetensors"}
+ONE_WAY = "FILE.py:factory --weights FILE, where factory() returns the network"
 
 
-class ModelFile(Spec):
+class UserModel(Spec):
+    """A model that radii did not train: what it expects and what it returns.
+
+    ``mean`` and ``std`` (per channel) are applied before the network, so that a
+    radius means pixels; empty means none. ``outputs`` says what the network returns.
+    """
+
+    neutral: ClassVar[dict[str, Any]] = {"mean": (), "std": (), "outputs": "auto"}
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    outputs: Outputs = "auto"
+
+    @property
+    def answers_only(self) -> bool:
+        """Whether the model gives no gradients, so that only black-box attacks apply."""
+        return False
+
+
+class ModelFile(UserModel):
     """A model in files: a bundle (a folder), an exported program (.pt2) or an ONNX graph.
 
     ``sha256`` is that of the content. ``path`` and ``trust`` (import paths that
@@ -48,6 +77,11 @@ class ModelFile(Spec):
         """The name of the file or folder."""
         return Path(self.path).name
 
+    @property
+    def answers_only(self) -> bool:
+        """ONNX graphs are run, not differentiated."""
+        return self.format == "onnx"
+
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The model in eval mode."""
         path = Path(self.path)
@@ -64,30 +98,44 @@ class ModelFile(Spec):
         return LoadedModel(model, self.label, architecture)
 
 
-class ModelFactory(Spec):
-    """A network built by Python code, ``package.module:factory``, with weights from a file.
+class ModelFactory(UserModel):
+    """A model built by Python code, ``package.module:factory`` or ``file.py:factory``.
 
     ``code`` is the sha256 of the module's source file, ``sha256`` that of the
-    weights: after either has changed, the model is another one.
+    weights, or of what the factory returns where it brings its own: after either
+    has changed, the model is another one. ``black_box`` marks an estimator or a function.
     """
 
+    neutral: ClassVar[dict[str, Any]] = {**UserModel.neutral, "black_box": False}
     unhashed: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     factory: str
     code: str
     weights: str
     sha256: str
+    black_box: bool = False
 
     @property
     def label(self) -> str:
         """The import path."""
         return self.factory
 
+    @property
+    def answers_only(self) -> bool:
+        """Estimators and functions are asked, not differentiated."""
+        return self.black_box
+
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The model in eval mode; ``data`` gives it the input shape and the classes."""
         if data is None:
             raise InputError(f"The model {self.factory!r} needs a dataset, which says its input shape and classes.")
-        path = Path(self.weights)
+        model, weights = _built(self.factory, data, seed=0), Path(self.weights)
+        if self.weights:
+            fill(model, weights)
+        _check_content(weights, _digest(weights) if self.weights else _content(model), self.sha256)
+        _check_content(Path(self.factory), _code_digest(self.factory), self.code)
+        if not isinstance(model, nn.Module):
+            return LoadedModel(model, self.factory, has_gradients=False)
         architecture = Architecture(
             name=self.factory,
             arguments=MODELS.arguments(self.factory, {}),
@@ -95,14 +143,37 @@ class ModelFactory(Spec):
             classes=data.classes,
             box=data.train.box,
         )
-        model = architecture.build()
-        fill(model, path)
-        _check_content(path, _digest(path), self.sha256)
-        _check_content(Path(self.factory), _code_digest(self.factory), self.code)
         return LoadedModel(model.eval(), self.factory, architecture)
 
 
-ModelSource = Train | ModelFile | ModelFactory
+class LibraryModel(UserModel):
+    """A network of timm or of transformers, with its weights or with those of a file.
+
+    ``sha256`` is that of the weights. ``mean`` and ``std`` are the user's, or else the network's own.
+    """
+
+    unhashed: ClassVar[frozenset[str]] = frozenset({"weights"})
+
+    library: Library
+    name: str
+    weights: str = ""
+    sha256: str
+
+    @property
+    def label(self) -> str:
+        """The name with its library."""
+        return f"{self.library}:{self.name}"
+
+    def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
+        """The network in eval mode, its classes in the order of the data's if their names are the same."""
+        classes = () if data is None else data.classes
+        weights = Path(self.weights) if self.weights else None
+        own = load_from_library(self.library, self.name, len(classes), weights)
+        _check_content(Path(self.label), _content(own.network), self.sha256)
+        return LoadedModel(in_order(own, classes), self.label)
+
+
+ModelSource = Train | ModelFile | ModelFactory | LibraryModel
 
 
 @dataclass(frozen=True)
@@ -113,28 +184,59 @@ class LoadedModel:
     ``has_gradients`` says whether attacks may ask for gradients.
     """
 
-    model: nn.Module
+    model: nn.Module | Any
     name: str
     architecture: Architecture | None = None
     has_gradients: bool = True
 
 
 def find_model(
-    reference: str, *, weights: Path | None = None, trust: Collection[str] = (), store: Store | None = None
+    reference: str,
+    *,
+    weights: Path | None = None,
+    trust: Collection[str] = (),
+    store: Store | None = None,
+    data: DataSpec | None = None,
+    mean: tuple[float, ...] = (),
+    std: tuple[float, ...] = (),
+    outputs: Outputs = "auto",
 ) -> ModelSource:
     """The model that a user names.
 
     Args:
-        reference: a run's id or the beginning of it, a bundle's folder, a ``.pt2`` or ``.onnx`` file, or
-            ``package.module:factory``.
-        weights: a safetensors file; a factory needs it.
+        reference: a run's id or the beginning of it, a bundle's folder, a ``.pt2`` or ``.onnx`` file,
+            ``package.module:factory``, ``file.py:factory``, ``timm:NAME`` or ``hf:REPOSITORY``; with ``weights`` also
+            the name of a model of this package.
+        weights: safetensors or a state dict of torch, for a factory.
         trust: import paths that a run or bundle may name, and ``.pt2`` files that may be opened.
         store: where runs are looked up; :meth:`Store.default` by default.
+        data: what the model is used on; a factory that brings its own weights is called with its shape and classes.
+        mean: per channel, subtracted from the pixels before the network.
+        std: per channel, by which the pixels are divided.
+        outputs: what the model returns.
 
     Raises:
         InputError: there is no such model, or it would run code that was not trusted.
     """
+    source = _find(reference, weights, trust, store or Store.default(), data)
+    wanted = {"mean": tuple(mean), "std": tuple(std), "outputs": outputs}
+    wanted = {key: value for key, value in wanted.items() if value != UserModel.neutral[key]}
+    if wanted and isinstance(source, Train):
+        raise InputError(
+            f"{reference} is a run of radii, which has its preprocessing inside: leave out --mean and --std."
+        )
+    return source.model_copy(update=wanted)
+
+
+def _find(
+    reference: str, weights: Path | None, trust: Collection[str], store: Store, data: DataSpec | None
+) -> ModelSource:
     path = Path(reference)
+    library, _, name = reference.partition(":")
+    if weights is not None and not weights.is_file():
+        raise InputError(f"The weights {weights} do not exist.")
+    if library in ("timm", "hf") and name:
+        return _find_in_library(library, name, weights, data)  # type: ignore[arg-type]
     if path.suffix in FORMATS:
         if not path.is_file():
             raise InputError(f"The model {path} does not exist.")
@@ -144,12 +246,12 @@ def find_model(
         )
     if path.suffix in WEIGHTS_ONLY:
         raise InputError(
-            f"{reference} holds weights only (or a pickle); give the network too: "
-            "package.module:factory --weights FILE.safetensors."
+            f"{reference} holds weights only; give the network too: {ONE_WAY} (here --weights {reference})."
         )
-    if ":" in reference and not (path / CARD).is_file():
-        return _find_factory(reference, weights)
-    store = store or Store.default()
+    if path.suffix == ".py":
+        raise InputError(f"{reference} is a file of Python; name the function that returns the network: {ONE_WAY}.")
+    if not (path / CARD).is_file() and (is_import_path(reference) or (weights is not None and reference in MODELS)):
+        return _find_factory(reference, weights, data)
     run = Run(path) if (path / CARD).is_file() else store.find(reference)
     if not (run.folder / CARD).is_file():
         raise InputError(f"The run {run.id} holds no model; a train run is expected.")
@@ -176,17 +278,77 @@ def load_model(source: ModelSource, store: Store, data: Data | None = None) -> L
     else:
         loaded = source.load(store, data)
     if loaded.architecture is not None and data is not None:
-        _check_fit(loaded.name, loaded.architecture, data)
-    return loaded
+        _check_fit(loaded.name, loaded.architecture.input_shape, len(loaded.architecture.classes), data)
+    return loaded if isinstance(source, Train) else _adapted(loaded, source, data)
 
 
-def _find_factory(reference: str, weights: Path | None) -> ModelFactory:
-    if weights is None:
-        raise InputError(f"The model {reference!r} needs its weights: --weights FILE.safetensors.")
-    if not weights.is_file():
-        raise InputError(f"The weights {weights} do not exist.")
+def _adapted(loaded: LoadedModel, source: UserModel, data: Data | None) -> LoadedModel:
+    """The model with its preprocessing inside, from inputs of ``data`` to as many logits as it has classes."""
+    if data is None:
+        return replace(loaded, model=_normalized(loaded.model, source))
+    x = data.test.tensors(range(min(8, len(data.test))))[0]
+    channels = {len(values) for values in (source.mean, source.std)} - {0, 1, x.shape[1]}
+    if channels:
+        raise InputError(f"--mean and --std have {max(channels)} channels, inputs of {data.name} have {x.shape[1]}.")
+    inside = loaded.model if isinstance(loaded.model, nn.Module) else adapt(loaded.model, x, outputs=source.outputs)
+    model = adapt(_normalized(inside, source), x, outputs=source.outputs)
+    with torch.no_grad(), frozen(model):
+        _check_fit(loaded.name, data.shape, ask(model, x).shape[1], data)
+    return replace(loaded, model=model.eval(), has_gradients=loaded.has_gradients and not isinstance(inside, BlackBox))
+
+
+def _normalized(model: nn.Module, source: UserModel) -> nn.Module:
+    return Classifier(model, source.mean or 0.0, source.std or 1.0).eval() if source.mean or source.std else model
+
+
+def _find_factory(reference: str, weights: Path | None, data: DataSpec | None) -> ModelFactory:
     MODELS.factory(reference)  # a wrong name is reported before anything is computed
-    return ModelFactory(factory=reference, code=_code_digest(reference), weights=str(weights), sha256=_digest(weights))
+    code = _code_digest(reference)
+    if weights is not None:
+        return ModelFactory(factory=reference, code=code, weights=str(weights), sha256=_digest(weights))
+    if data is None:
+        raise InputError(f"The model {reference!r} needs its weights: --weights FILE.")
+    models = [_built(reference, data.load(), seed) for seed in (0, 1)]
+    first, second = (_content(model) for model in models)
+    if first != second:
+        raise InputError(
+            f"The model {reference!r} is another one each time it is built: its weights are random. Give them: "
+            "--weights FILE (.pth or .safetensors), or load them in the factory."
+        )
+    black_box = not isinstance(models[0], nn.Module) or isinstance(models[0], BlackBox)
+    return ModelFactory(factory=reference, code=code, weights="", sha256=first, black_box=black_box)
+
+
+def _find_in_library(library: Library, name: str, weights: Path | None, data: DataSpec | None) -> LibraryModel:
+    own = load_from_library(library, name, 0 if data is None else len(data.load().classes), weights)
+    return LibraryModel(
+        library=library,
+        name=name,
+        weights="" if weights is None else str(weights),
+        sha256=_content(own.network),
+        mean=own.mean,
+        std=own.std,
+    )
+
+
+def _built(factory: str, data: Data, seed: int) -> Any:
+    """What a factory returns, with torch's random stream at ``seed`` while it works."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        arguments = MODELS.arguments(factory, {})
+        return call_factory(MODELS.factory(factory), factory, data.shape, len(data.classes), arguments)
+
+
+def _content(model: Any) -> str:
+    """A digest of the weights of a network or of the state of an estimator; of a function, its code is all there is."""
+    if isinstance(model, BlackBox):
+        model = model.estimator or model.scores
+    if isinstance(model, nn.Module):
+        return ModelState.of(model).weights
+    try:
+        return hashlib.sha256(pickle.dumps(model)).hexdigest()
+    except Exception:  # functions and sessions have no content of their own
+        return ""
 
 
 def _training(run: Run, store: Store) -> Train | None:
@@ -204,16 +366,12 @@ def _check_content(path: Path, digest: str, expected: str) -> None:
         raise InputError(f"The model {path} has changed since this run was planned; give the command again.")
 
 
-def _check_fit(name: str, architecture: Architecture, data: Data) -> None:
+def _check_fit(name: str, input_shape: tuple[int, ...], classes: int, data: Data) -> None:
     """Refuse a model of other inputs or other classes than the data's."""
-    if architecture.input_shape != data.shape:
-        raise InputError(
-            f"The model {name} takes inputs of shape {architecture.input_shape}, {data.name} has {data.shape}."
-        )
-    if len(architecture.classes) != len(data.classes):
-        raise InputError(
-            f"The model {name} knows {len(architecture.classes)} classes, {data.name} has {len(data.classes)}."
-        )
+    if input_shape != data.shape:
+        raise InputError(f"The model {name} takes inputs of shape {input_shape}, {data.name} has {data.shape}.")
+    if classes != len(data.classes):
+        raise InputError(f"The model {name} knows {classes} classes, {data.name} has {len(data.classes)}.")
 
 
 def _digest(path: Path) -> str:
@@ -228,9 +386,7 @@ def _digest(path: Path) -> str:
 
 def _code_digest(factory: str) -> str:
     """The sha256 of the source file of the factory's module; of its name where it has no source file."""
-    name = factory.partition(":")[0]
-    spec = importlib.util.find_spec(name)
-    origin = None if spec is None else spec.origin
-    if origin is None or not Path(origin).is_file():
-        return hashlib.sha256(name.encode()).hexdigest()
-    return _digest(Path(origin))
+    if not is_import_path(factory):
+        return ""
+    file = source_file(factory)
+    return hashlib.sha256(factory.partition(":")[0].encode()).hexdigest() if file is None else _digest(file)

@@ -8,7 +8,6 @@ only if the caller trusts the same path.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Collection
 from pathlib import Path
@@ -16,13 +15,15 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
-from torch import Tensor, nn
+from torch import nn
 
 from radii.atomic import write_whole
 from radii.errors import InputError
 from radii.models import MODELS
 from radii.models.classifier import Classifier
-from radii.models.io.tensor_files import read_tensors, write_tensors
+from radii.models.factories import build
+from radii.models.io.tensor_files import write_tensors
+from radii.models.io.weights import fill
 from radii.registry import check_trust
 from radii.spec import Spec, explain, read_json
 from radii.threat import Box
@@ -48,12 +49,7 @@ class Architecture(Spec):
     def build(self) -> nn.Module:
         """A freshly initialized network of this architecture (from torch's global random stream)."""
         arguments = MODELS.arguments(self.name, self.arguments)
-        factory = MODELS.factory(self.name)
-        try:
-            inspect.signature(factory).bind(self.input_shape, len(self.classes), **arguments)
-        except TypeError as error:
-            raise InputError(f"The model {self.name!r} must take (input_shape, classes): {error}.") from error
-        net: nn.Module = MODELS.make(self.name, self.input_shape, len(self.classes), **arguments)
+        net = build(self.name, self.input_shape, len(self.classes), arguments)
         if self.mean or self.std:
             return Classifier(net, self.mean or 0.0, self.std or 1.0)
         return net
@@ -98,46 +94,6 @@ def read_card(folder: Path) -> Architecture:
         return Architecture.model_validate(card)
     except ValidationError as error:
         raise explain(error, str(path)) from error
-
-
-def fill(model: nn.Module, weights: Path) -> None:
-    """Copy the tensors of the safetensors file ``weights`` into ``model``; every name and shape must match."""
-    tensors = read_weights(weights)
-    wanted = model.state_dict()
-    missing, extra = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
-    if missing or extra:
-        raise InputError(
-            f"{weights} does not fit the model: "
-            + "; ".join(
-                f"{what} {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
-                for what, names in (("missing", missing), ("not in the model:", extra))
-                if names
-            )
-            + "."
-        )
-    for name, tensor in tensors.items():
-        if tensor.shape != wanted[name].shape:
-            raise InputError(
-                f"{weights}: {name} must have shape {tuple(wanted[name].shape)}, got {tuple(tensor.shape)} instead."
-            )
-        if tensor.is_floating_point() and bool(tensor.isnan().any()):
-            raise InputError(f"{weights}: {name} holds numbers that are not a number (NaN).")
-    model.load_state_dict(tensors)
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Tensors of the safetensors file ``path``; a pickle is refused, whatever its name."""
-    if not path.is_file():
-        raise InputError(f"The weights {path} do not exist.")
-    with path.open("rb") as file:
-        head = file.read(9)
-    is_pickle = head[:2] == b"PK" or head[:1] == b"\x80" or path.suffix in {".pt", ".pth", ".pkl", ".ckpt", ".bin"}
-    if is_pickle and head[8:] != b"{":  # safetensors: the length of a JSON header, then the header
-        raise InputError(
-            f"{path} is a pickle, which can run code when opened. Convert it where it was made: "
-            "safetensors.torch.save_file(model.state_dict(), 'model.safetensors')."
-        )
-    return read_tensors(path)[0]
 
 
 def parameters(model: nn.Module) -> int:

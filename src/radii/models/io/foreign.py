@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii.errors import InputError
@@ -53,16 +54,34 @@ class OnnxModel(nn.Module):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._session = _session(path)
+        self.training = False  # it has no other mode
+        self._session, self._path = _session(path), path
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             raise InputError(f"{path} must take one input, got {len(inputs)} instead.")
         self._input, self._output = inputs[0].name, self._session.get_outputs()[0].name
+        batch, *rest = inputs[0].shape or [None]
+        self._shape: list[int | str | None] = rest
+        self._batch = batch if isinstance(batch, int) and batch > 0 else None  # torch's default export fixes it
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [n, classes] of the graph's first output."""
+        """Logits [n, classes] of the graph's first output; a graph of a fixed batch is asked batch after batch."""
         pixels = np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)
-        return torch.from_numpy(self._session.run([self._output], {self._input: pixels})[0]).to(x.device)
+        size = self._batch or max(1, len(pixels))
+        answers = [self._answer(pixels[start : start + size]) for start in range(0, len(pixels), size)]
+        return torch.from_numpy(np.concatenate(answers)).to(x.device)
+
+    def _answer(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+        count = len(pixels)
+        if self._batch is not None and count < self._batch:
+            pixels = np.concatenate([pixels, np.repeat(pixels[-1:], self._batch - count, axis=0)])
+        try:
+            return np.asarray(self._session.run([self._output], {self._input: pixels})[0])[:count]
+        except Exception as error:  # onnxruntime raises its own types
+            wanted = tuple(size if isinstance(size, int) else "any" for size in self._shape)
+            raise InputError(
+                f"{self._path} takes inputs of shape {wanted}, got {pixels.shape[1:]}: {str(error).splitlines()[0]}."
+            ) from error
 
 
 class OnnxRuntime:

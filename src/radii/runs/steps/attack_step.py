@@ -13,7 +13,7 @@ from radii.attacks.by_name import attack, named
 from radii.evaluation.accuracy import accuracy
 from radii.models.classifier import predict, usable
 from radii.models.io.tensor_files import read_tensors, write_tensors
-from radii.runs.inputs import DataSpec, choose_rows
+from radii.runs.inputs import DataSpec, ball_on, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.step import Step
 from radii.runs.store import Workspace
@@ -51,7 +51,7 @@ class AttackStep(Step):
         model = load_model(self.model, work.store, data).model.to(device)
         x, y = (tensor.to(device) for tensor in data.test.tensors(rows))
         right = predict(model, x) == y
-        result = attack(model, x, y, self.ball, name=self.attack, seed=self.seed)
+        result = attack(model, x, y, ball_on(self.ball, data), name=self.attack, seed=self.seed)
         arrays = {"x_adv": result.x_adv, "label": y, "broken": result.broken, "rows": torch.from_numpy(rows)}
         write_tensors(work.folder / INPUTS, arrays)
         return {

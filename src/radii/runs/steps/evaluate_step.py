@@ -15,7 +15,7 @@ from radii.errors import InputError
 from radii.evaluation.evaluate import evaluate, joined
 from radii.evaluation.scores import Scores
 from radii.models.classifier import usable
-from radii.runs.inputs import DataSpec, choose_rows
+from radii.runs.inputs import DataSpec, ball_on, choose_rows
 from radii.runs.model_source import LoadedModel, ModelSource, load_model
 from radii.runs.score_files import load_scores, save_scores
 from radii.runs.step import Effort, Step
@@ -116,8 +116,7 @@ class Evaluate(Step):
         surrogate = None
         if self.surrogate is not None:
             surrogate = load_model(self.surrogate, work.store, data).model.to(x.device)
-        unbounded = loaded.architecture is not None and loaded.architecture.box is None
-        ball = self.ball.model_copy(update={"box": None}) if unbounded else self.ball
+        ball = ball_on(self.ball, data)
         chosen = choose(loaded.model, x, ball) if self.certify and loaded.has_gradients else None
         certificate = None if chosen is None else chosen.certificate
         refusal = " ".join(chosen.refusals) if chosen is not None and certificate is None else None

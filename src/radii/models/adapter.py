@@ -1,0 +1,237 @@
+"""Any classifier as a torch module from inputs to logits [n, classes].
+
+What models return: logits; a tuple whose first entry they are; an object with
+``.logits``; a dictionary with ``logits``; one logit for two classes;
+probabilities. What a model is: a torch module, an estimator of scikit-learn, a
+function of tensors or of numpy arrays. A module that returns logits is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from radii.data.arrays import as_inputs, as_labels, is_single
+from radii.errors import InputError
+from radii.models.black_box import LEAST, BlackBox, is_estimator
+from radii.models.classifier import ask, frozen
+
+Outputs = Literal["auto", "logits", "probabilities"]
+ModelLike = nn.Module | Callable[..., Any] | Any
+PROBES = 8
+FUNCTIONS = "a torch module, an estimator with predict_proba, or a function from inputs to logits"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A user's model, inputs and labels as every other function takes them."""
+
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+
+
+def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc: bool = False) -> Prepared:
+    """Turn what a user has into a module, a tensor of inputs and int64 labels.
+
+    Args:
+        model: see :func:`adapt`.
+        x: see :func:`radii.data.arrays.as_inputs`.
+        y: see :func:`radii.data.arrays.as_labels`; one number if ``x`` is one input.
+        outputs: what the model returns.
+        nhwc: images have their channels last; a function gets them so, a torch module gets channels first.
+
+    Raises:
+        InputError: one of them cannot be used; the sentence says which and why.
+    """
+    inputs = as_inputs(x, nhwc=nhwc, single=is_single(y))
+    if inputs.dtype == torch.float64 and isinstance(model, nn.Module):
+        like = next((part for part in model.parameters() if part.is_floating_point()), inputs.float())
+        inputs = inputs.to(like.dtype) if like.dtype == torch.float32 else inputs
+    labels = as_labels(y).to(inputs.device)
+    if len(inputs) != len(labels):
+        raise InputError(f"There must be one label for every input, got {len(inputs)} inputs and {len(labels)} labels.")
+    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc)
+    return Prepared(module, inputs, labels)
+
+
+def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool = False) -> nn.Module:
+    """``model`` as a module from inputs to logits; it is asked once, about the first inputs.
+
+    Args:
+        model: a torch module, an estimator of scikit-learn, or a function of tensors or of numpy arrays.
+        x: inputs [n, …] that it takes.
+        outputs: ``logits``, ``probabilities`` (their logarithms become logits), or ``auto``: probabilities where
+            every row of the first answers is at least 0 and adds up to 1. One output for each input is the logit of
+            class 1, unless the network ends in a sigmoid or ``outputs`` says ``probabilities``.
+        nhwc: a function gets images with their channels last.
+
+    Returns:
+        The same module if it returns logits already, else a module around it.
+
+    Raises:
+        InputError: it is none of these, it fails on ``x``, or its answer has another form.
+    """
+    if outputs not in ("auto", "logits", "probabilities"):
+        raise InputError(f"outputs must be auto, logits or probabilities, got {outputs!r} instead.")
+    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc)
+    if isinstance(module, BlackBox):
+        return module
+    module, outputs = _without_end(module, outputs)
+    answer = _first_answer(module, x[:PROBES])
+    place, logits = _logits_in(answer)
+    form = _form(logits, min(len(x), PROBES), outputs, _ends_in_sigmoid(module))
+    return module if (place, form) == ("", "logits") else Adapted(module, place, form)
+
+
+class Adapted(nn.Module):
+    """A network whose answer is turned into logits [n, classes].
+
+    Args:
+        net: the network.
+        place: where the logits are in its answer: empty, ``0`` of a tuple, or a name.
+        form: what they are: ``logits``, ``probabilities``, ``one logit`` or ``one probability``.
+    """
+
+    signs: Tensor
+
+    def __init__(self, net: nn.Module, place: str, form: str) -> None:
+        super().__init__()
+        self.net, self.place, self.form = net, place, form
+        self.training = net.training
+        self.register_buffer("signs", torch.tensor([[-0.5], [0.5]]), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [n, classes]; of one logit z they are -z/2 and z/2."""
+        answer = _at(self.net(x), self.place)
+        if self.form.startswith("one"):
+            answer = answer.reshape(len(x), 1)
+            if self.form == "one logit":
+                return nn.functional.linear(answer, self.signs.to(answer))
+            answer = torch.cat([1 - answer, answer], 1)
+        return answer if self.form == "logits" else answer.clamp_min(LEAST).log()
+
+
+class TensorFunction(nn.Module):
+    """A function of tensors as a module; it has gradients if the function has."""
+
+    def __init__(self, function: Callable[[Tensor], Any], nhwc: bool = False) -> None:
+        super().__init__()
+        self.training = False
+        self.function, self.nhwc = function, nhwc
+
+    def forward(self, x: Tensor) -> Any:
+        """What the function returns."""
+        return self.function(x.movedim(1, -1) if self.nhwc else x)
+
+
+def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool) -> nn.Module:
+    if is_estimator(model):
+        return BlackBox(model)
+    if isinstance(model, type) or not callable(model):
+        raise InputError(f"The model must be {FUNCTIONS}, got {model!r} instead.")
+    try:
+        answer = model(x.movedim(1, -1) if nhwc else x)
+        if isinstance(_logits_in(answer)[1], Tensor):
+            return TensorFunction(model, nhwc)
+    except Exception:  # it may be a function of numpy arrays
+        pass
+
+    def asked(pixels: Any) -> Any:
+        return model(np.moveaxis(pixels, 1, -1) if nhwc else pixels)
+
+    try:
+        answer = np.asarray(asked(x.detach().cpu().numpy()))
+    except Exception as error:
+        raise InputError(f"The function fails on inputs {tuple(x.shape)}: {_reason(error)}.") from error
+    proper = answer.ndim == 2 and answer.dtype.kind in "biuf" and _are_probabilities(torch.from_numpy(answer.copy()))
+    return BlackBox(asked, probabilities=outputs == "probabilities" or (outputs == "auto" and proper))
+
+
+def _without_end(module: nn.Module, outputs: Outputs) -> tuple[nn.Module, Outputs]:
+    """A sequence that ends in softmax or sigmoid without its end, whose inputs are logits."""
+    if type(module) is nn.Sequential and len(module) > 1 and isinstance(module[-1], nn.Softmax | nn.Sigmoid):
+        shorter = nn.Sequential(*list(module)[:-1])
+        shorter.training = module.training
+        return shorter, "logits"
+    return module, outputs
+
+
+@torch.no_grad()
+def _first_answer(module: nn.Module, x: Tensor) -> Any:
+    try:
+        with frozen(module):
+            return ask(module, x)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # of the user's network: a wrong shape, type or device
+        raise InputError(
+            f"The model fails on inputs of shape {tuple(x.shape)} ({str(x.dtype).removeprefix('torch.')}): "
+            f"{_reason(error)}."
+        ) from error
+
+
+def _logits_in(answer: Any) -> tuple[str, Any]:
+    """Where the logits are in a model's answer, and the logits."""
+    if isinstance(answer, Tensor):
+        return "", answer
+    if isinstance(getattr(answer, "logits", None), Tensor):
+        return "logits", answer.logits
+    if isinstance(answer, Mapping):
+        name = next((key for key in ("logits", "out", "output", "scores") if isinstance(answer.get(key), Tensor)), None)
+        if name is not None:
+            return name, answer[name]
+    if isinstance(answer, tuple | list) and answer and isinstance(answer[0], Tensor):
+        return "0", answer[0]
+    return "?", None
+
+
+def _at(answer: Any, place: str) -> Tensor:
+    if not place:
+        return answer
+    if place == "0":
+        return answer[0]
+    return answer[place] if isinstance(answer, Mapping) else getattr(answer, place)
+
+
+def _ends_in_sigmoid(module: nn.Module) -> bool:
+    leaves = [part for part in module.modules() if not list(part.children())]
+    return bool(leaves) and isinstance(leaves[-1], nn.Sigmoid)
+
+
+def _form(logits: Any, count: int, outputs: str, sigmoid: bool) -> str:
+    """What the values in an answer to ``count`` inputs are."""
+    if not isinstance(logits, Tensor):
+        raise InputError(
+            "The model must return logits [n, classes]: a tensor, a tuple that begins with it, an object with .logits, "
+            "or a dictionary with logits."
+        )
+    probabilities = outputs == "probabilities"
+    if logits.shape in ((count,), (count, 1)):
+        within = bool(((logits >= 0) & (logits <= 1)).all())
+        if probabilities and not within:
+            raise InputError("The model's outputs are no probabilities: they do not lie in [0, 1].")
+        return "one probability" if probabilities or (sigmoid and within and outputs == "auto") else "one logit"
+    if logits.dim() != 2 or len(logits) != count:
+        raise InputError(
+            f"The model must return logits [{count}, classes] for {count} inputs, got shape {tuple(logits.shape)}."
+        )
+    proper = _are_probabilities(logits)
+    if probabilities and not proper:
+        raise InputError("The model's outputs are no probabilities: they are negative or do not add up to 1.")
+    return "probabilities" if proper and outputs != "logits" else "logits"
+
+
+def _are_probabilities(values: Tensor) -> bool:
+    values = values.double()
+    return bool((values >= 0).all() and ((values.sum(1) - 1).abs() < 1e-3).all())
+
+
+def _reason(error: Exception) -> str:
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return text.rstrip(".") or type(error).__name__
