@@ -25,7 +25,6 @@ from radii.models.classifier import Classifier, ask, frozen
 from radii.models.factories import call_factory
 from radii.models.fingerprint import ModelState
 from radii.models.io.bundle import CARD, WEIGHTS, Architecture, load_bundle, read_card
-from radii.models.io.libraries import Library, in_order, load_from_library
 from radii.models.io.weights import STATE_DICTS, fill
 from radii.registry import check_trust, is_import_path, source_file
 from radii.runs.inputs import DataSpec
@@ -154,7 +153,7 @@ class LibraryModel(UserModel):
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"weights"})
 
-    library: Library
+    library: Literal["timm", "hf"]
     name: str
     weights: str = ""
     sha256: str
@@ -166,6 +165,8 @@ class LibraryModel(UserModel):
 
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The network in eval mode, its classes in the order of the data's if their names are the same."""
+        from radii.models.io.libraries import in_order, load_from_library
+
         classes = () if data is None else data.classes
         weights = Path(self.weights) if self.weights else None
         own = load_from_library(self.library, self.name, len(classes), weights)
@@ -319,7 +320,11 @@ def _find_factory(reference: str, weights: Path | None, data: DataSpec | None) -
     return ModelFactory(factory=reference, code=code, weights="", sha256=first, black_box=black_box)
 
 
-def _find_in_library(library: Library, name: str, weights: Path | None, data: DataSpec | None) -> LibraryModel:
+def _find_in_library(
+    library: Literal["timm", "hf"], name: str, weights: Path | None, data: DataSpec | None
+) -> LibraryModel:
+    from radii.models.io.libraries import load_from_library
+
     own = load_from_library(library, name, 0 if data is None else len(data.load().classes), weights)
     return LibraryModel(
         library=library,
