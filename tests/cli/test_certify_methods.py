@@ -45,7 +45,7 @@ def test_auto_says_why_and_several_methods_share_a_chart(radii: Callable, bundle
 def test_smoothing_and_its_estimate(radii: Callable, bundle: Path) -> None:
     outcome = radii(
         "certify", bundle, "digits", "--method", "smoothing", "--method", "estimate", "--sigma", "0.25",
-        "--points", 5, "--threat", "l2:0.1", "--most", 200, "--alpha", "0.01", "--together", "--json", "-",
+        "--points", 5, "--threat", "l2:0.1", "--samples", 200, "--alpha", "0.01", "--simultaneous", "--json", "-",
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
     smoothed, estimated = json.loads(outcome.out)["certificates"]

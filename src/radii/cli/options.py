@@ -86,7 +86,11 @@ RENAMED: dict[str, dict[str, str]] = {
         "--workers": "Write --threads instead of --workers: an audit has threads, not processes.",
         "--work": "Leave out --work: a killed audit continues by itself.",
     },
-    "certify": {"--radius": "Write --threat NORM:RADIUS instead of --radius, for example --threat l2:36/255."},
+    "certify": {
+        "--radius": "Write --threat NORM:RADIUS instead of --radius, for example --threat l2:36/255.",
+        "--most": "Write --samples instead of --most.",
+        "--together": "Write --simultaneous instead of --together.",
+    },
     "study": {"--out": "Write --store FOLDER instead of --out."},
 }
 

@@ -12,7 +12,7 @@ import typer
 from radii.cli import options, terminal
 from radii.cli import settings as settings_
 from radii.errors import InputError
-from radii.tables import ChartSpec, Field, listing
+from radii.tables import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def train(
         if crew.size > 1 and not _assist(step, folder, crew.agreed):
             return  # this process assisted; the leading one prints
         run, seconds = terminal.compute(step, folder)
-    _print(run, step, seconds, json, plot)
+    _print(run, seconds, json, plot)
 
 
 def training(
@@ -123,12 +123,12 @@ def _layers(step: Train) -> Table:
     from radii.models.summary import summary
 
     data = step.data.load()
-    found = summary(step.architecture(data).build(), data.shape)
+    network = summary(step.architecture(data).build(), data.shape)
     rows = [
         (row.name, row.kind, "x".join(map(str, row.output)), f"{row.parameters:,}", f"{row.multiply_adds:,}")
-        for row in found.rows
+        for row in network.rows
     ]
-    rows.append(("all", "", "", f"{found.parameters:,}", f"{found.multiply_adds:,}"))
+    rows.append(("all", "", "", f"{network.parameters:,}", f"{network.multiply_adds:,}"))
     return terminal.table(listing(step.model.name, ("layer", "kind", "output", "parameters", "multiply-adds"), rows))
 
 
@@ -143,29 +143,22 @@ def _assist(step: Train, store: Store, agreed: Callable[[bool], bool]) -> bool:
     return team().leads
 
 
-def _print(run: Run, step: Train, seconds: str, json: str | None, plot: Path | None) -> None:
+def _print(run: Run, seconds: str, json: str | None, plot: Path | None) -> None:
     """The table of a training, its JSON and its chart."""
-    result = run.result
+    from radii.runs.steps.train_step import Fit
+
+    fit = Fit.of(run)
     rows = [
-        ("train accuracy", f"{result['train_accuracy']:.2%}"),
-        ("test accuracy", f"{result['test_accuracy']:.2%}"),
-        ("parameters", f"{result['parameters']:,}"),
+        ("train accuracy", f"{fit.train_accuracy:.2%}"),
+        ("test accuracy", f"{fit.test_accuracy:.2%}"),
+        ("parameters", f"{fit.parameters:,}"),
         ("seconds", seconds),
         ("run", run.id),
         ("folder", run.folder),
     ]
-    title = f"{step.model.name} on {step.data.source}, {step.method.name} training"
-    terminal.show(json).print(terminal.table(listing(title, ("", ""), rows)))
-    terminal.write_json({"run": run.id, "folder": str(run.folder), **result}, json)
+    terminal.show(json).print(terminal.table(listing(fit.title, ("", ""), rows)))
+    terminal.write_json({"run": run.id, "folder": str(run.folder), **run.result}, json)
     if plot is not None:
         from radii.report.charts import save
 
-        epochs = [
-            {"epoch": row["number"] + 1, "accuracy": row[key], "split": split}
-            for row in result["history"]
-            for key, split in (("train_accuracy", "train, running"), ("test_accuracy", "test"))
-            if row[key] is not None
-        ]
-        accuracy = Field("accuracy", percent=True)
-        finding = f"{step.model.name} reaches {result['test_accuracy']:.1%} on test inputs"
-        save(ChartSpec("curves", epochs, Field("epoch"), accuracy, "split", finding, title), plot)
+        save(fit.chart(), plot)

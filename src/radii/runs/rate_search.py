@@ -14,7 +14,7 @@ import numpy as np
 from radii.errors import InputError
 from radii.randomness import numpy_stream
 from radii.runs.executors import Observer, executor_named, raise_failures
-from radii.runs.steps.train_step import Train
+from radii.runs.steps.train_step import Fit, Train
 from radii.runs.store import Run, Store
 
 DIVERGED = "Training diverged"
@@ -94,4 +94,5 @@ def _trial(step: Train, store: Store) -> RateTrial:
     if not store.is_done(step):
         return RateTrial(rate, None, None, None)
     run = Run(store.folder(step))
-    return RateTrial(rate, run.result["test_accuracy"], run.result["train_accuracy"], run.id)
+    fit = Fit.of(run)
+    return RateTrial(rate, fit.test_accuracy, fit.train_accuracy, run.id)

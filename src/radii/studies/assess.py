@@ -18,43 +18,17 @@ from radii.runs.inputs import DataSpec
 from radii.runs.planning import data_spec, train_step
 from radii.runs.score_files import load_scores
 from radii.runs.steps import AuditStep, Evaluate, Train
+from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
 from radii.studies.scaling_forecast import Forecast
 from radii.studies.subset_curve import subset_curve
-from radii.tables import Field, Row, Table, table
+from radii.tables import Field, Table, table
 from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.preprocessing import Preprocessing
 
 STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
 INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What a training step says of its classifier."""
-
-    network: str
-    method: str
-    parameters: int
-    seconds: float
-    train_accuracy: float
-    test_accuracy: float
-    history: tuple[Row, ...]  # one row for each epoch: number, train_accuracy, test_accuracy
-
-    @classmethod
-    def of(cls, run: Run) -> Fit:
-        """Read from the run of a training step."""
-        spec, result = run.spec["spec"], run.result
-        return cls(
-            spec["model"]["name"],
-            spec["method"]["name"],
-            result["parameters"],
-            run.environment["seconds"],
-            result["train_accuracy"],
-            result["test_accuracy"],
-            tuple(result["history"]),
-        )
 
 
 @dataclass(frozen=True)

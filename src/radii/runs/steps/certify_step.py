@@ -18,17 +18,16 @@ from radii.data.dataset import Data
 from radii.errors import unknown_name
 from radii.evaluation.accuracy import accuracy, certified_curve
 from radii.models.classifier import usable
-from radii.models.io.tensor_files import read_tensors, write_tensors
+from radii.models.io.tensor_files import write_tensors
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
+from radii.runs.certification import POINTS
 from radii.runs.inputs import DataSpec, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.step import Effort, Step
 from radii.runs.steps.train_step import Train
-from radii.runs.store import Run, Workspace
+from radii.runs.store import Workspace
 from radii.spec import Spec
 from radii.threat import Norm
-
-POINTS = "points.safetensors"  # per split: label, prediction, radius
 
 
 class NearestNeighborModel(Spec):
@@ -219,18 +218,3 @@ def _at_radii(certificate: Certificate, right: NDArray[np.bool_], radii: Sequenc
             row["population_at_least"] = certified_accuracy_of_distribution(count, share.total, alpha)
         rows.append(row)
     return {"certified" if certificate.is_certified else "estimated": rows}
-
-
-@dataclass(frozen=True)
-class CertifiedPoints:
-    """The points of a certification: which answers are right, and their radii (0: nothing is proved), [n] each."""
-
-    right: NDArray[np.bool_]
-    radius: NDArray[np.float64]
-
-
-def load_certified_points(run: Run, split: Literal["train", "test"] = "test") -> CertifiedPoints:
-    """The points of one split of a certification run."""
-    arrays = {name: tensor.numpy() for name, tensor in read_tensors(run.folder / POINTS)[0].items()}
-    label, prediction = arrays[f"{split}.label"], arrays[f"{split}.prediction"]
-    return CertifiedPoints(prediction == label, arrays[f"{split}.radius"] * (prediction >= 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,12 +15,16 @@ from radii.models.classifier import usable
 from radii.models.io.bundle import Architecture, initialize, parameters, save_bundle
 from radii.runs.inputs import Component, DataSpec
 from radii.runs.step import Effort, Step
-from radii.runs.store import Workspace
+from radii.runs.store import Run, Workspace
+from radii.tables import ChartSpec, Row
+from radii.tables import Field as Column
 from radii.training.preprocessing import Preprocessing, statistics
 from radii.training.schedule import Recipe
 
 if TYPE_CHECKING:
     from radii.training.loop import History
+
+EPOCH, ACCURACY = Column("epoch"), Column("accuracy", percent=True)
 
 
 class Train(Step):
@@ -106,6 +111,62 @@ class Train(Step):
             checkpoint_seconds=checkpoint_seconds(),
         )
         return model, architecture, data, history
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a classifier was trained and how well it fits.
+
+    Args:
+        network: name of the architecture.
+        method: name of the training method.
+        data: the dataset as the user named it.
+        parameters: number of trained values.
+        seconds: time of the training.
+        train_accuracy: on the train split, in eval mode.
+        test_accuracy: on the test split.
+        history: a row for each epoch: ``number``, ``loss``, ``train_accuracy``, ``test_accuracy``.
+    """
+
+    network: str
+    method: str
+    data: str
+    parameters: int
+    seconds: float
+    train_accuracy: float
+    test_accuracy: float
+    history: tuple[Row, ...]
+
+    @classmethod
+    def of(cls, run: Run) -> Fit:
+        """Read the run of a :class:`Train` step."""
+        spec, result = run.spec["spec"], run.result
+        return cls(
+            network=spec["model"]["name"],
+            method=spec["method"]["name"],
+            data=spec["data"]["source"],
+            parameters=result["parameters"],
+            seconds=run.environment["seconds"],
+            train_accuracy=result["train_accuracy"],
+            test_accuracy=result["test_accuracy"],
+            history=tuple(result["history"]),
+        )
+
+    @property
+    def title(self) -> str:
+        """``lenet5 on mnist, natural training``."""
+        return f"{self.network} on {self.data}, {self.method} training"
+
+    def chart(self) -> ChartSpec:
+        """Accuracy over the epochs, on both splits."""
+        rows = [
+            {"epoch": row["number"] + 1, "accuracy": row[key], "split": split}
+            for row in self.history
+            for key, split in (("train_accuracy", "train, running"), ("test_accuracy", "test"))
+            if row[key] is not None
+        ]
+        finding = f"{self.network} reaches {self.test_accuracy:.1%} on test inputs"
+        return ChartSpec("curves", rows, EPOCH, ACCURACY, "split", finding, self.title)
 
 
 def hold_out(data: Data, share: float, seed: int) -> Data:
