@@ -7,22 +7,17 @@ import math
 import pytest
 
 from radii.errors import InputError
-from radii.papers.theory.result import (
-    Result,
-    Simulation,
+from radii.papers.theory.lines import (
     assume,
     assume_positive,
     at_least,
     at_most,
-    chart,
     equals,
-    measured,
-    predicted,
     proportion_error,
     reports,
     standard_error,
-    theorem,
 )
+from radii.papers.theory.result import Result, Simulation, chart, measured, predicted, theorem
 
 
 def test_relations() -> None:

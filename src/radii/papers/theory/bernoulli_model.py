@@ -21,19 +21,8 @@ from scipy.stats import binom, norm
 
 from radii import progress
 from radii.data.synthetic import bernoulli_model as draw_bernoulli
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    theorem,
-)
+from radii.papers.theory.lines import ResultRow, assume, at_least, at_most, equals, reports
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

@@ -23,20 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import norm
 
-from radii.papers.theory.result import (
-    SIGMAS,
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    chart,
-    equals,
-    measured,
-    predicted,
-    proportion_error,
-    reports,
-    theorem,
-)
+from radii.papers.theory.lines import SIGMAS, ResultRow, assume, at_least, equals, proportion_error, reports
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.papers.theory.uniform_sums import cdf
 from radii.randomness import numpy_stream
 from radii.tables import Row

@@ -22,21 +22,18 @@ from torch import Tensor
 from radii import progress
 from radii.data.synthetic import concentric_spheres as draw_spheres
 from radii.data.synthetic import sphere
-from radii.papers.theory.result import (
+from radii.papers.theory.lines import (
     SIGMAS,
     ResultRow,
-    Simulation,
     assume,
     assume_positive,
     at_least,
     at_most,
-    chart,
     equals,
-    measured,
     proportion_error,
     reports,
-    theorem,
 )
+from radii.papers.theory.result import Simulation, chart, measured, theorem
 from radii.papers.theory.shallow import attacked, correct, fit, shallow_network
 from radii.randomness import numpy_stream, stream
 

@@ -21,18 +21,8 @@ from numpy.random import Generator
 from scipy.spatial import HalfspaceIntersection
 
 from radii.data.synthetic import Points, corners, sphere
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    theorem,
-)
+from radii.papers.theory.lines import ResultRow, assume, at_least, at_most, equals
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

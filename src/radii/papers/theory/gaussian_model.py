@@ -25,20 +25,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from radii import progress
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    assume_positive,
-    at_least,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    theorem,
-)
+from radii.papers.theory.lines import ResultRow, assume, assume_positive, at_least, at_most, equals, reports
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

@@ -15,6 +15,7 @@ from numpy.random import Generator
 
 from radii import progress
 from radii.data.synthetic import balanced_signs, sphere
+from radii.papers.theory.lines import ResultRow, assume, at_most, equals, reports
 from radii.papers.theory.max_margin import (
     assume_dimensions,
     exponent,
@@ -25,18 +26,7 @@ from radii.papers.theory.max_margin import (
     train,
     universal_perturbation,
 )
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    theorem,
-)
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

@@ -19,21 +19,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from radii import progress
-from radii.papers.theory.result import (
-    SIGMAS,
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    proportion_error,
-    reports,
-    theorem,
-)
+from radii.papers.theory.lines import SIGMAS, ResultRow, assume, at_least, at_most, equals, proportion_error, reports
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.papers.theory.uniform_sums import central_mass, normal_central_mass
 from radii.randomness import numpy_stream
 from radii.tables import Row

@@ -22,7 +22,7 @@ from scipy.optimize import lsq_linear, minimize
 from scipy.special import logsumexp
 
 from radii.data.synthetic import Labels, Points
-from radii.papers.theory.result import assume, assume_positive
+from radii.papers.theory.lines import assume, assume_positive
 
 Vector = NDArray[np.float64]
 INITIAL_SCALE = 0.3

@@ -18,6 +18,7 @@ from numpy.random import Generator
 
 from radii import progress
 from radii.data.synthetic import balanced_signs, orthogonal
+from radii.papers.theory.lines import ResultRow, assume, at_least, equals, reports
 from radii.papers.theory.max_margin import (
     assume_dimensions,
     exponent,
@@ -28,18 +29,7 @@ from radii.papers.theory.max_margin import (
     train,
     universal_perturbation,
 )
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    theorem,
-)
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

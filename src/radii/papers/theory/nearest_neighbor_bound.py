@@ -22,20 +22,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from radii.data.synthetic import Labels, Points, slabs
-from radii.papers.theory.result import (
-    SIGMAS,
-    ResultRow,
-    Simulation,
-    assume,
-    assume_positive,
-    at_least,
-    chart,
-    equals,
-    measured,
-    predicted,
-    standard_error,
-    theorem,
-)
+from radii.papers.theory.lines import SIGMAS, ResultRow, assume, assume_positive, at_least, equals, standard_error
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

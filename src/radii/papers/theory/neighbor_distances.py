@@ -20,20 +20,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from radii.geometry.neighbor_law import NeighborLaw
-from radii.papers.theory.result import (
-    SIGMAS,
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    theorem,
-)
+from radii.papers.theory.lines import SIGMAS, ResultRow, assume, at_least, at_most, equals, reports
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

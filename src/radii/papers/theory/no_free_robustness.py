@@ -21,20 +21,8 @@ from numpy.typing import NDArray
 
 from radii import progress
 from radii.data.synthetic import corners, random_function
-from radii.papers.theory.result import (
-    SIGMAS,
-    ResultRow,
-    Simulation,
-    assume,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    standard_error,
-    theorem,
-)
+from radii.papers.theory.lines import SIGMAS, ResultRow, assume, at_most, equals, reports, standard_error
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.papers.theory.shallow import fit, shallow_network
 from radii.randomness import numpy_stream, stream
 from radii.tables import ChartSpec

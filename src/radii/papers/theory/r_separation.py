@@ -20,18 +20,8 @@ from scipy.spatial.distance import cdist
 
 from radii.data.synthetic import Labels, Points, separated_classes
 from radii.models.zoo.distance import DistanceClassifier
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    assume_positive,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    theorem,
-)
+from radii.papers.theory.lines import ResultRow, assume, assume_positive, at_most, equals
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 from radii.threat import Norm

@@ -23,20 +23,8 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from radii import progress
-from radii.papers.theory.result import (
-    SIGMAS,
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    standard_error,
-    theorem,
-)
+from radii.papers.theory.lines import SIGMAS, ResultRow, assume, at_least, equals, reports, standard_error
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import stream
 from radii.tables import Row
 

@@ -14,20 +14,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from radii.data.synthetic import Labels, Points, balanced_signs, sphere
+from radii.papers.theory.lines import ResultRow, assume, at_least, at_most, equals, reports
 from radii.papers.theory.max_margin import TwoLayerNetwork, assume_dimensions, exponent, perturbation_length
-from radii.papers.theory.result import (
-    ResultRow,
-    Simulation,
-    assume,
-    at_least,
-    at_most,
-    chart,
-    equals,
-    measured,
-    predicted,
-    reports,
-    theorem,
-)
+from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
 from radii.tables import Row
 

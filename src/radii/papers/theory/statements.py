@@ -19,21 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statement:
-    """One result of the papers: ``radii theory NAME`` runs ``radii.papers.theory.MODULE:FUNCTION``."""
+    """One result of the papers, which ``radii theory NAME`` runs.
+
+    Args:
+        name: as on the command line; the module of :mod:`radii.papers.theory` and its function have the same name.
+        source: paper and theorem.
+        says: the statement in a sentence.
+    """
 
     name: str
-    module: str
     source: str
     says: str
 
     @property
     def function(self) -> str:
-        """The name of the function, which is the name of the result in Python's spelling."""
+        """The name of its module and function: the name of the result in Python's spelling."""
         return self.name.replace("-", "_")
 
     def simulation(self) -> Callable[..., Result]:
         """The function that runs this result."""
-        return getattr(import_module(f"radii.papers.theory.{self.module}"), self.function)
+        return getattr(import_module(f"radii.papers.theory.{self.function}"), self.function)
 
 
 _PRACH = "Prach & Lampert 2025"
@@ -46,46 +51,39 @@ STATEMENTS: dict[str, Statement] = {
     for statement in (
         Statement(
             "no-free-robustness",
-            "no_free_robustness",
             f"{_PRACH}, Theorem 1",
             "A robust classifier exists and a linear one is perfectly accurate, yet no learner that sees n points "
             "exceeds 51% robust accuracy on average.",
         ),
         Statement(
             "nearest-neighbor-bound",
-            "nearest_neighbor_bound",
             f"{_PRACH}, Theorem 2",
             "Where an Linf-robust classifier with margin delta exists, 1-NN in the Linf metric reaches 99% robust "
             "accuracy at radius delta/2 from 37 ceil(1/delta)^d points.",
         ),
         Statement(
             "r-separation",
-            "r_separation",
             "Yang et al. 2020, separation theorem",
             "On r-separated classes the classifier argmin dist(x, class)/r is 1/r-Lipschitz and has astuteness 1 "
             "below radius r.",
         ),
         Statement(
             "half-spaces",
-            "half_spaces",
             f"{_DING}, Example 1 and Proposition 2.1",
             "A measure-preserving map leaves the Bayes error at 0 but lifts the robust error of the Bayes classifier "
             "from 2 epsilon to nearly 1.",
         ),
         Statement(
             "concentration",
-            "concentration",
             f"{_DING}, Theorem 2.1 and Example 2",
             "Every set of half the mass of the cube or the ball has almost everything within a small L2 distance.",
         ),
         Statement(
             "concentric-spheres",
-            "concentric_spheres",
             f"{_DING}, section D.2.2",
             "Separating two concentric spheres robustly is separating two closer spheres: it takes a wider network.",
         ),
         Statement(
-            "facets",
             "facets",
             f"{_DING}, Theorem D.1 (Ball 1997)",
             "A symmetric polytope within distance D of the ball in n dimensions has at least exp(n / 2D^2) facets; "
@@ -93,45 +91,38 @@ STATEMENTS: dict[str, Statement] = {
         ),
         Statement(
             "random-networks",
-            "random_networks",
             "Bubeck et al. 2021, main theorem",
             "One gradient step of constant length flips the sign of a random two-layer network.",
         ),
         Statement(
             "gradient-flow",
-            "gradient_flow",
             f"{_VARDI}, experiments",
             "Networks trained to loss 1e-30 on points of the sphere are flipped on all of them by one perturbation, "
             "much shorter than the points.",
         ),
         Statement(
             "max-margin-bias",
-            "max_margin_bias",
             f"{_VARDI}, main theorem",
             "At a KKT point of the maximum margin problem one perturbation of length of order sqrt(d/n) flips every "
             "training point.",
         ),
         Statement(
             "robust-network",
-            "robust_network",
             f"{_VARDI}, robust networks exist",
             "For the same points there is a two-layer network whose robust radius is (1 - c)/2 sqrt(d).",
         ),
         Statement(
             "gaussian-model",
-            "gaussian_model",
             f"{_SCHMIDT}, Gaussian model",
             "One sample suffices for accuracy; robust accuracy needs of order epsilon^2 sqrt(d), up to a logarithm.",
         ),
         Statement(
             "bernoulli-model",
-            "bernoulli_model",
             f"{_SCHMIDT}, Bernoulli model",
             "A linear classifier needs of order epsilon^2 d samples to be robust; after taking signs, one.",
         ),
         Statement(
             "neighbor-distances",
-            "neighbor_distances",
             f"{_PRACH}, section 12",
             "The median distance to the nearest of n points lies between (2cn)^(-1/d) and (cn)^(-1/d).",
         ),
