@@ -93,7 +93,12 @@ def verdict(assessment: Assessment) -> str:
 
 
 def headline(assessment: Assessment, best: AssessedModel) -> Cards:
-    """The three radii of the best classifier: possible, proved, broken."""
+    """The three radii of the best classifier: possible, proved, broken.
+
+    Args:
+        assessment: the assessment.
+        best: its classifier with the highest proved accuracy.
+    """
     distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
     proved, broken = (_number(best.scores.median_radius(bound)) for bound in ("proved", "broken"))
@@ -223,7 +228,7 @@ def broken_radii(assessment: Assessment) -> ChartSpec:
         radii = points.broken_radius[points.correct & np.isfinite(points.broken_radius)]
         rows += [{"radius": radius, "classifier": model.name} for radius in radii]
         median = model.scores.median_radius("broken")
-        medians.append(f"{_number(median) if np.isfinite(median) else 'never assessment'} ({model.name})")
+        medians.append(f"{_number(median) if np.isfinite(median) else 'never found'} ({model.name})")
     return ChartSpec(
         "histogram",
         rows,
@@ -242,7 +247,13 @@ def by_class(assessment: Assessment, best: AssessedModel) -> Table:
 
 
 def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gallery:
-    """The correctly classified points with the nearest errors: clean, perturbation, adversarial."""
+    """The correctly classified points with the nearest errors: clean, perturbation, adversarial.
+
+    Args:
+        assessment: the assessment.
+        model: one of its classifiers.
+        count: how many points.
+    """
     rows, names = model.rows, assessment.data.classes
     examples = []
     for worst in worst_examples(model.scores, assessment.data.test.tensors(rows)[0], count):
@@ -268,10 +279,15 @@ def growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
 def on_claims(assessment: Assessment) -> Table:
     """Statements of the papers, judged by this assessment."""
     rows = [
-        {"statement": o.statement, "paper": o.source, "here": "holds" if o.holds else "does not hold", "shown": o.shown}
+        {
+            "statement": o.statement,
+            "paper": o.source,
+            "on this data": "holds" if o.holds else "does not hold",
+            "shown": o.shown,
+        }
         for o in observations(assessment)
     ]
-    return table(rows, ["statement", "paper", "here", Field("shown", "what this data shows")])
+    return table(rows, ["statement", "paper", "on this data", Field("shown", "what this data shows")])
 
 
 def reproduction(assessment: Assessment) -> Commands:

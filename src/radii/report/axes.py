@@ -64,7 +64,12 @@ def base(values: Values) -> alt.Chart:
 def axis(which: Field, side: Side, values: Values, binned: bool = False, room: float = 0.0) -> Any:
     """A numeric axis. y starts at zero unless it is logarithmic; x is as wide as the data.
 
-    ``room`` is the share of the height to leave free above the highest mark, for labels of rules.
+    Args:
+        which: the field.
+        side: ``x`` or ``y``.
+        values: the rows that are drawn.
+        binned: whether rows are bins of a histogram.
+        room: share of the height to leave free above the highest mark, for labels of rules.
     """
     style: Any = "%" if which.percent else ("~g" if which.log else alt.Undefined)
     lines = alt.Axis(tickCount=6, format=style)
@@ -104,7 +109,12 @@ def ends(which: Field) -> dict[str, Any]:
 
 
 def colors(values: Values, symbol: str = "square") -> dict[str, Any]:
-    """One color per series, in the order of the rows; nothing where there are no series."""
+    """One color per series, in the order of the rows; nothing where there are no series.
+
+    Args:
+        values: the rows that are drawn.
+        symbol: the shape in the legend.
+    """
     if "series" not in values[0]:
         return {}
     names = _few(values, "series", len(LIGHT.series), "series")
@@ -135,7 +145,14 @@ def _legend(symbol: str) -> alt.Legend:
 
 
 def tip(short: str, which: Field, values: Values, suffix: str = "") -> alt.Tooltip:
-    """What a pointer resting on a mark is told about one field."""
+    """What a tooltip shows of one field.
+
+    Args:
+        short: the key in the rows.
+        which: the field.
+        values: the rows that are drawn.
+        suffix: added to the field's title.
+    """
     title = which.heading + suffix
     if all(isinstance(row.get(short), int | float | None) for row in values):
         return alt.Tooltip(f"{short}:Q", title=title, format=".1%" if which.percent else ".4~g")
@@ -151,7 +168,12 @@ def tips(values: Values, fields: Mapping[str, Field]) -> list[alt.Tooltip]:
 
 
 def rule_layers(rules: Sequence[Rule], side: Side) -> list[alt.Chart]:
-    """Dashed lines, then their labels on a halo of the page's color; labels step down one line each."""
+    """Dashed lines, then their labels on a halo of the page's color; labels step down one line each.
+
+    Args:
+        rules: where they are.
+        side: ``x`` for vertical lines, ``y`` for horizontal ones.
+    """
     lines, labels = [], []
     for number, rule in enumerate(rules):
         data = base([{"at": plain(rule.at), "label": rule.label}])

@@ -38,7 +38,16 @@ def draw(spec: ChartSpec) -> alt.LayerChart:
 
 
 def save(spec: ChartSpec, path: Path | str, dark: bool = False) -> Path:
-    """Write a chart as its suffix says: ``.png``, ``.svg``, ``.pdf`` or ``.html`` (offline, interactive)."""
+    """Write a chart as a file.
+
+    Args:
+        spec: the chart.
+        path: its suffix says the format: ``.png``, ``.svg``, ``.pdf`` or ``.html`` (offline, interactive).
+        dark: light on dark; not for ``.html``, which has both.
+
+    Raises:
+        InputError: the suffix is another one, or the chart cannot be drawn.
+    """
     path = Path(path)
     suffix = path.suffix.lower()
     check_chart(path)
@@ -58,7 +67,14 @@ def save(spec: ChartSpec, path: Path | str, dark: bool = False) -> Path:
 
 
 def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int = WIDTH) -> dict[str, Any]:
-    """The vega-lite of a picture that stands alone: fixed size, title and background inside."""
+    """The vega-lite of a picture that stands alone: fixed size, title and background inside.
+
+    Args:
+        spec: the chart.
+        dark: light on dark.
+        titled: whether title and note are in the picture.
+        width: in pixels.
+    """
     look = theme(dark)
     drawing = _vega_lite(spec)
     drawing["layer"] = [layer for layer in drawing["layer"] if layer.get("name") != axes.HOVER]

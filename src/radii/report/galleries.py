@@ -50,14 +50,27 @@ def data_uri(pixels: Any) -> str:
 
 
 def perturbation(clean: Any, adversarial: Any) -> str:
-    """The difference of two images, gray where nothing moved, stretched to the full range."""
+    """The difference of two images, gray where nothing moved, stretched to the full range.
+
+    Args:
+        clean: the input, pixels in [0, 1].
+        adversarial: the perturbed input.
+
+    Returns:
+        A PNG data URI.
+    """
     moved = np.asarray(adversarial, dtype=np.float64) - np.asarray(clean, dtype=np.float64)
     most = np.abs(moved).max()
     return data_uri(0.5 + moved / (2 * most) if most > 0 else np.full(moved.shape, 0.5))
 
 
 def closest_pairs_gallery(audit: Audit, data: Data) -> Gallery:
-    """The closest pairs of training images: what sets the separation."""
+    """The closest pairs of training images: what sets the separation.
+
+    Args:
+        audit: has the neighbors.
+        data: has the images.
+    """
     examples = tuple(
         Example(
             f"{format_radius(float(f'{pair.distance:.3g}'))} apart",

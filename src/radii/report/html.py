@@ -109,7 +109,12 @@ class Report:
 
 
 def write(report: Report, path: Path | str) -> Path:
-    """Render ``report`` into one file, written whole or not at all."""
+    """Render a report into one file, written whole or not at all.
+
+    Args:
+        report: what the page says.
+        path: the file.
+    """
     path = Path(path)
     write_whole(path, render(report).encode())
     return path

@@ -11,7 +11,14 @@ from radii.studies.study import Findings, Study
 
 
 def page(study: Study, evidence: Evidence, findings: Findings, command: str) -> Report:
-    """Table, charts, and how to make them again."""
+    """The page of a study: table, charts, and how to make them again.
+
+    Args:
+        study: the study.
+        evidence: its results.
+        findings: what they say.
+        command: what computes them again.
+    """
     known = evidence.environment
     versions = {key: str(value) for key, value in {**known, **known.get("versions", {})}.items() if key != "versions"}
     sections = [
@@ -28,7 +35,18 @@ def page(study: Study, evidence: Evidence, findings: Findings, command: str) -> 
 
 
 def save(study: Study, evidence: Evidence, findings: Findings, command: str, path: Path) -> list[Path]:
-    """Write the page (.html), or the charts as pictures: the second and later ones beside ``path``, numbered."""
+    """Write the page (.html), or the charts as pictures.
+
+    Args:
+        study: the study.
+        evidence: its results.
+        findings: what they say.
+        command: what computes them again.
+        path: the page or the first chart; further charts are beside it, numbered.
+
+    Returns:
+        The files.
+    """
     if path.suffix.lower() == ".html":
         return [write(page(study, evidence, findings, command), path)]
     names = [path, *(path.with_stem(f"{path.stem}-{number}") for number in range(2, len(findings.charts) + 1))]

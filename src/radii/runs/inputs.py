@@ -65,7 +65,12 @@ def data_spec(data: str | Data, folder: Path) -> DataSpec:
 
 
 def save_data(data: Data, folder: Path) -> DataSpec:
-    """Write a dataset into ``folder`` as an ``.npz`` file that is named by its content."""
+    """Write a dataset as an ``.npz`` file that is named by its content.
+
+    Args:
+        data: the dataset.
+        folder: where the file goes.
+    """
     content = hashlib.sha256(f"{data.train.digest} {data.test.digest}".encode()).hexdigest()[:12]
     path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', data.name)}-{content}.npz"
     if not path.exists():
@@ -87,7 +92,13 @@ def ball_on(ball: Ball, data: Data) -> Ball:
 
 
 def choose_rows(split: Dataset, points: int, seed: int) -> NDArray[np.int64]:
-    """A class-balanced choice of ``points`` rows of ``split`` in rising order; all rows if it has fewer."""
+    """A class-balanced choice of rows, in rising order.
+
+    Args:
+        split: the points to choose from.
+        points: how many; all if the split has fewer.
+        seed: which ones.
+    """
     return np.sort(balanced_order(split.y, seed)[:points])
 
 
@@ -99,5 +110,14 @@ class Component(Spec):
 
     @classmethod
     def of(cls, registry: Registry, name: str, arguments: dict[str, Any] | None = None) -> Component:
-        """``name`` of ``registry``; ``arguments`` are checked against its signature and defaults are added."""
+        """A component whose arguments are checked against its signature; defaults are added.
+
+        Args:
+            registry: the models or methods there are.
+            name: a name of the registry, or an import path.
+            arguments: those that differ from the defaults.
+
+        Raises:
+            InputError: the name or an argument is not known.
+        """
         return cls(name=name, arguments=registry.arguments(name, arguments or {}))

@@ -45,7 +45,12 @@ class TrainedModel:
 
 
 def data_spec(data: str | Data, store: Store) -> DataSpec:
-    """The spec of a dataset by name, or of one in memory, which is then written beside the runs."""
+    """The spec of a dataset.
+
+    Args:
+        data: a name as on the command line, or a dataset in memory, which is written beside the runs.
+        store: the run store.
+    """
     return content_spec(data, store.root / "inputs")
 
 
@@ -186,6 +191,14 @@ def train(
 
 
 def load_trained(run: Run, trust: Collection[str] = ()) -> TrainedModel:
-    """The classifier of a training run; ``trust`` holds the import paths that it may name."""
+    """The classifier of a training run.
+
+    Args:
+        run: the run.
+        trust: import paths that the run may name.
+
+    Raises:
+        InputError: the run holds no model, or names code that is not in ``trust``.
+    """
     model, architecture = load_bundle(run.folder, trust)
     return TrainedModel(model, architecture, run)

@@ -50,10 +50,19 @@ class RateSearch:
 
 
 def draw_rates(trials: int, low: float, high: float, seed: int) -> list[float]:
-    """``trials`` rates with log(rate) uniform in [log low, log high], one in each of as many equal slices, rising.
+    """Learning rates with log(rate) uniform in [log low, log high], one in each of ``trials`` equal slices, rising.
 
-    Slices keep every draw log-uniform and leave no gap by bad luck; three
-    significant digits keep the commands that repeat them short.
+    Slices keep every draw log-uniform and leave no gap by chance. Rates have three
+    significant digits, so that the commands that repeat them are short.
+
+    Args:
+        trials: how many rates.
+        low: the smallest rate.
+        high: the largest rate.
+        seed: of the draws.
+
+    Raises:
+        InputError: there are no trials, or 0 < low < high is false.
     """
     if trials < 1 or not 0 < low < high:
         raise InputError(f"A search needs trials and 0 < low < high, got {trials} trials in [{low:g}, {high:g}].")
@@ -62,7 +71,13 @@ def draw_rates(trials: int, low: float, high: float, seed: int) -> list[float]:
 
 
 def trial_steps(template: Train, rates: Sequence[float], validation: float) -> list[Train]:
-    """``template`` with each of ``rates``, trained on a part and tested on the ``validation`` share held out."""
+    """One training for each rate.
+
+    Args:
+        template: the training, whose learning rate is replaced.
+        rates: the rates.
+        validation: share of the train split that is held out and tested on.
+    """
     steps = []
     for rate in rates:
         optimizer = template.recipe.optimizer.model_copy(update={"lr": rate})

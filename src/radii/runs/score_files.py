@@ -30,7 +30,13 @@ ARRAYS = (
 
 
 def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
-    """Per-point arrays, the worst inputs found, and which rows of the test split they are."""
+    """Write the arrays of all points, the worst inputs of the attacks and the facts about the evaluation.
+
+    Args:
+        scores: the scores.
+        rows: which rows of the split the points are.
+        path: the safetensors file.
+    """
     tensors = {name: torch.from_numpy(np.ascontiguousarray(getattr(scores.points, name))) for name in ARRAYS}
     tensors |= {"rows": torch.from_numpy(rows), "x_adv": scores.x_adv.cpu().contiguous()}
     meta = {
@@ -49,7 +55,11 @@ def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
 
 
 def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
-    """The scores of an evaluation run and the rows of the test split they speak of."""
+    """The scores of an evaluation run and the rows of the split that they are about.
+
+    Raises:
+        InputError: the file is not a table of points.
+    """
     path = run.folder / "points.safetensors"
     tensors, meta = read_tensors(path)
     if missing := [name for name in (*ARRAYS, "rows", "x_adv") if name not in tensors]:

@@ -55,7 +55,13 @@ class Effort:
 
     @classmethod
     def of(cls, kind: str, *levels: object, amount: float = 1.0) -> Effort:
-        """The effort of a step of ``kind``; each of ``levels`` is JSON data, the most specific first."""
+        """The effort of a step.
+
+        Args:
+            kind: of the step.
+            levels: JSON data that identifies comparable steps, the most specific first.
+            amount: work in units that time is proportional to.
+        """
         texts = (json.dumps([kind, level], sort_keys=True, default=str) for level in levels)
         return cls(tuple(hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts), amount)
 

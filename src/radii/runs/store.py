@@ -211,7 +211,15 @@ class Store:
         return Run(self.folder(step))
 
     def adopt(self, step: Step, fill: Callable[[Path], None]) -> Run:
-        """The step's run as another machine computed it; ``fill`` writes its files into a folder."""
+        """Commit a run that another machine computed.
+
+        Args:
+            step: the step.
+            fill: writes the run's files into a folder.
+
+        Raises:
+            InputError: the files are not those that the other machine wrote.
+        """
         folder = self.root / "work" / f".received-{step.run_id}-{os.getpid()}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

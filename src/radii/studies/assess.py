@@ -198,7 +198,18 @@ def assess(
 
 
 def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
-    """The two trainings: a standard network, and the family of 1-Lipschitz networks that suits the threat's norm."""
+    """The two trainings: a standard network, and the family of 1-Lipschitz networks that suits the threat's norm.
+
+    Args:
+        spec: the dataset.
+        data: the same, loaded.
+        ball: the threat.
+        epochs: passes over the training data; None for about 30,000 inputs.
+        seed: the seed of every random stream.
+
+    Returns:
+        The steps by name, ``standard`` and ``1-Lipschitz``.
+    """
     settings: dict[str, Any] = {
         "epochs": epochs or max(3, round(INPUTS_SHOWN / len(data.train))),
         "batch_size": min(256, max(16, len(data.train) // 45)),

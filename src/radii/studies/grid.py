@@ -150,7 +150,13 @@ class Grid:
 
 
 def source(name: str, variant: str, size: int) -> str:
-    """The dataset of a cell as the command line names it."""
+    """The dataset of a cell as the command line names it.
+
+    Args:
+        name: the dataset.
+        variant: a chain of variants; empty for none.
+        size: number of training points; 0 for all.
+    """
     return "+".join(part for part in (name, variant, f"subset:{size}" if size else "") if part)
 
 

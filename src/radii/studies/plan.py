@@ -46,7 +46,12 @@ class StepTimes:
         return times
 
     def learn(self, step: Step, seconds: float) -> None:
-        """Remember that ``step`` took ``seconds``."""
+        """Remember how long a step took.
+
+        Args:
+            step: the step.
+            seconds: its time.
+        """
         self._add(step.run_id, step.effort(), seconds)
 
     def expect(self, step: Step) -> float | None:
@@ -75,7 +80,12 @@ class StepTimes:
 
 
 def measured_times(steps: Iterable[Step], store: Store) -> list[dict[str, Any]]:
-    """The times of the finished ones of ``steps``, to be shipped with their results."""
+    """The times of the finished steps, to be shipped with their results.
+
+    Args:
+        steps: steps, finished or not.
+        store: the run store.
+    """
     rows = []
     for step in steps:
         if store.is_done(step):

@@ -48,7 +48,13 @@ class Evidence:
 
 
 def collect(study: Study, budget: Budget, store: Store) -> Evidence:
-    """The results of a study that the store has."""
+    """The results of a study that the store has.
+
+    Args:
+        study: the study.
+        budget: which plan of the study.
+        store: the run store.
+    """
     cells = study.cells(budget)
     measured, environment = [], dict[str, Any]()
     for cell in cells:
@@ -70,7 +76,13 @@ def _brief(result: Any) -> Any:
 
 
 def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
-    """The evidence with its table and curves, as written to disk and shown by ``--json``."""
+    """The evidence with its table and curves, as written to disk and shown by ``--json``.
+
+    Args:
+        evidence: the results.
+        study: computes table and curves from them.
+        command: what computes them again.
+    """
     findings: Findings = study.analyze(evidence.measured)
     return {
         "study": study.name,
@@ -89,14 +101,26 @@ def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
 
 
 def save(content: dict[str, Any], store: Store) -> Path:
-    """Write a study's results beside the runs."""
+    """Write a study's results beside the runs.
+
+    Args:
+        content: what :func:`to_json` returned.
+        store: the run store.
+
+    Returns:
+        The file.
+    """
     path = store.root / "studies" / f"{content['study']}-{content['budget']}.json"
     write_whole(path, (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
     return path
 
 
 def read(path: Path) -> Evidence:
-    """The evidence in a file that :func:`save` wrote."""
+    """The evidence in a file that :func:`save` wrote.
+
+    Raises:
+        InputError: the file cannot be read or is not a study's result.
+    """
     try:
         content = json.loads(path.read_text())
         measured = tuple(Measured(**cell) for cell in content["cells"])
@@ -114,7 +138,16 @@ def read(path: Path) -> Evidence:
 
 
 def find(name: str, store: Store | None = None, budget: Budget | None = None) -> Evidence | None:
-    """The saved evidence for a study of the greatest budget, the user's own before the package's."""
+    """The saved evidence for a study of the greatest budget; the user's own comes before the package's.
+
+    Args:
+        name: of the study.
+        store: where the user's results are; :meth:`Store.default` by default.
+        budget: only at this budget.
+
+    Returns:
+        None if there is no evidence.
+    """
     folders = ((store or Store.default()).root / "studies", SHIPPED)
     paths = [folder / f"{name}-{known}.json" for folder in folders for known in BUDGETS]
     saved = [read(path) for path in paths if path.is_file()]

@@ -30,10 +30,21 @@ class StudyObserver:
     """Observer of a run of studies; the base class ignores all events."""
 
     def planned(self, plan: StudyPlan, left: TimeLeft) -> None:
-        """The plan is made and nothing has started."""
+        """The plan is made and nothing has started.
+
+        Args:
+            plan: all steps.
+            left: the expected time.
+        """
 
     def step_ended(self, step: PlannedStep, error: BaseException | None, left: TimeLeft) -> None:
-        """``step`` is committed, or has failed with ``error``."""
+        """A step is committed, or has failed.
+
+        Args:
+            step: the step.
+            error: the reason, if it failed.
+            left: the expected time of the other steps.
+        """
 
 
 @dataclass(frozen=True)
@@ -165,7 +176,14 @@ def run_studies(
 
 
 def save_evidence(study: Study, budget: Budget, store: Store, command: str) -> tuple[Evidence, Path]:
-    """Collect the results of a study that the store has and write them beside the runs."""
+    """Collect the results of a study that the store has and write them beside the runs.
+
+    Args:
+        study: the study.
+        budget: which plan of the study.
+        store: the run store.
+        command: what computes the results again.
+    """
     evidence = results.collect(study, budget, store)
     content = results.to_json(evidence, study, command)
     content["work"] = measured_times(plan([cell.step for cell in study.cells(budget)]), store)

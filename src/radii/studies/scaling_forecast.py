@@ -181,7 +181,16 @@ def forecast(
 def read_curves(
     source: str | Path, classes: int | None = None, test_points: int | None = None
 ) -> tuple[ScalingCurve, ...]:
-    """The scaling curves of a file or of a study by name."""
+    """The scaling curves of a file or of a study by name.
+
+    Args:
+        source: a CSV with the columns n, seed and value, a study's result (JSON), or the name of a study.
+        classes: number of classes; only for a CSV.
+        test_points: number of test points; only for a CSV.
+
+    Raises:
+        InputError: the source cannot be read or has no curves.
+    """
     path = Path(source)
     if path.suffix.lower() == ".csv":
         return (_from_csv(path, classes, test_points),)

@@ -61,9 +61,15 @@ def study_records(store: Store) -> list[StudyRecord]:
 
 
 def record_study(study: Study, reference: str, budget: Budget, store: Store) -> None:
-    """Record that ``study`` was started, so that it can be resumed.
+    """Record that a study was started, so that it can be resumed by name.
 
     A study defined in Python cannot be resumed by name and is not recorded.
+
+    Args:
+        study: the study.
+        reference: the name or TOML file that the user gave.
+        budget: how much work it is.
+        store: the run store.
     """
     if reference not in STUDIES and not reference.endswith(".toml"):
         return

@@ -63,10 +63,19 @@ class SubsetCurve:
 
 
 def subset_curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCurve | None:
-    """The plan for the classifier of ``training``: nested parts, equal steps; None for too little data.
+    """The plan of a scaling curve: nested parts of the training data, equal optimizer steps.
 
     Every training has half the steps of ``training``, whatever its size, so
     that sizes differ in data and not in compute.
+
+    Args:
+        training: of the whole data.
+        data: the dataset.
+        ball: the threat to certify.
+        name: of the classifier.
+
+    Returns:
+        None if the data is too small.
     """
     if len(data.train) // max(PARTS) < 2 * len(data.classes):
         return None

@@ -21,7 +21,12 @@ class Observer:
         """A worker begins with ``step``."""
 
     def ended(self, step: Step, error: BaseException | None) -> None:
-        """``step`` is committed, or has failed with ``error``."""
+        """``step`` is committed.
+
+        Args:
+            step: the step.
+            error: the reason, if the step failed instead.
+        """
 
 
 class Executor(Protocol):
@@ -53,7 +58,12 @@ class Workers(Protocol):
         """Start computing ``step``."""
 
     def collect(self, step: Step, future: Future[Any]) -> None:
-        """Commit the result of a finished step to the store, or raise its error."""
+        """Commit the result of a finished step to the store, or raise its error.
+
+        Args:
+            step: the step.
+            future: what :meth:`submit` returned for it.
+        """
 
 
 class FailedStepsError(RuntimeError):
@@ -69,7 +79,12 @@ class MissingInputError(InputError):
 
 
 def unfinished(steps: Sequence[Step], store: Store) -> list[Step]:
-    """The steps and inputs that the store does not have; inputs of finished steps are not needed again."""
+    """The steps and inputs that the store does not have; inputs of finished steps are not needed again.
+
+    Args:
+        steps: the steps that are wanted.
+        store: says which runs are committed.
+    """
     return [step for step in plan([step for step in steps if not store.is_done(step)]) if not store.is_done(step)]
 
 
@@ -99,13 +114,28 @@ class Inline:
 
 
 def missing_input(step: Step, failures: Failures) -> BaseException | None:
-    """The reason why ``step`` cannot be tried, or None."""
+    """The reason why ``step`` cannot be tried, or None.
+
+    Args:
+        step: the step.
+        failures: what has failed so far.
+    """
     lost = [needed.run_id for needed in step.inputs() if needed.run_id in failures]
     return MissingInputError(f"not tried: it needs {lost[0]}, which failed") if lost else None
 
 
 def drain(todo: Sequence[Step], store: Store, workers: Workers, observer: Observer) -> Failures:
-    """Submit each step when its inputs are committed and a worker has room; a failure does not stop the others."""
+    """Submit each step when its inputs are committed and a worker has room; a failure does not stop the others.
+
+    Args:
+        todo: the steps, inputs first.
+        store: says which runs are committed.
+        workers: where steps are computed.
+        observer: hears when a step starts and ends.
+
+    Returns:
+        The error of every step that failed or could not be tried.
+    """
     waiting, running = list(todo), dict[Future[Any], Step]()
     failures: Failures = {}
     while waiting or running:
@@ -133,7 +163,15 @@ def drain(todo: Sequence[Step], store: Store, workers: Workers, observer: Observ
 
 
 def raise_failures(failures: Failures) -> None:
-    """Raise a single user's mistake as it is, several failures as one :class:`FailedStepsError`."""
+    """Raise the failures of steps, if there are any.
+
+    Args:
+        failures: by run id.
+
+    Raises:
+        InputError: a single step failed by a user's mistake.
+        FailedStepsError: steps failed in any other way.
+    """
     real = [error for error in failures.values() if not isinstance(error, MissingInputError)]
     if len(real) == 1 and isinstance(real[0], InputError):
         raise real[0]

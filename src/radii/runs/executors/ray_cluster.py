@@ -176,7 +176,15 @@ def _plain(error: BaseException) -> BaseException:
 
 @contextmanager
 def connected(address: str | None, cores: int) -> Iterator[ModuleType]:
-    """Ray, connected; disconnected afterwards, and ended if it was started here. An existing one is kept."""
+    """Ray, connected. It is disconnected afterwards, and ended if this call started it; an existing connection is kept.
+
+    Args:
+        address: HOST:PORT of a cluster's head; None starts a cluster on this machine.
+        cores: of a cluster that is started.
+
+    Raises:
+        InputError: Ray is not installed, or the cluster cannot be joined or started.
+    """
     ray = _imported(address)
     if ray.is_initialized():
         yield ray

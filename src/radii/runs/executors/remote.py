@@ -95,7 +95,12 @@ def unpacked_once(archive: bytes) -> Path:
 
 
 def relocated(content: Any, places: Mapping[str, str]) -> Any:
-    """A step's JSON with the paths of its files changed; paths are not part of a run's identity."""
+    """A step's JSON with the paths of its files changed; paths are not part of a run's identity.
+
+    Args:
+        content: the JSON of a step, or a part of it.
+        places: new path by old path.
+    """
     if isinstance(content, list):
         return [relocated(item, places) for item in content]
     if not isinstance(content, dict):
@@ -113,6 +118,11 @@ def relocated(content: Any, places: Mapping[str, str]) -> Any:
 
 def receive(step: Step, answer: tuple[str, bytes], store: Store) -> Run:
     """Commit a run that another machine computed.
+
+    Args:
+        step: the step that was sent.
+        answer: run id and archive, as :func:`perform` returned them.
+        store: where the run is committed.
 
     Raises:
         InputError: it is not the run that was asked for, or files are missing.
