@@ -16,7 +16,7 @@ from radii.papers.claims.checks import rank_correlation
 from radii.papers.claims.claim import Claim, Figure, all_claims, choose, read_claim
 from radii.papers.claims.judgment import counts, is_shipped, judge, ledger, summary
 from radii.papers.claims.study_cells import NotMeasured, StudyCells, certified
-from radii.papers.published import published
+from radii.papers.published import lookup
 from radii.runs.store import Store
 from radii.studies.results import Evidence
 from radii.studies.study import STUDIES, Measured
@@ -27,11 +27,13 @@ VARIANTS = ("binarized", "original", *(f"smooth {s}" for s in range(2, 9)))
 
 def column(metric: str, method: str) -> dict[str, float]:
     """A column of Table 2 as shares."""
-    return {v: published("003", "Table 2", dataset=f"MNIST {v}", method=method, metric=metric) / 100 for v in VARIANTS}
+    return {
+        v: lookup("003", "Table 2", dataset=f"MNIST {v}", method=method, metric=metric).number / 100 for v in VARIANTS
+    }
 
 
 def band(name: str, metric: str) -> float:
-    return published("000", "Table 1", method=f"PC {name.replace(',', ' & ')}", metric=metric) / 100
+    return lookup("000", "Table 1", method=f"PC {name.replace(',', ' & ')}", metric=metric).number / 100
 
 
 def share(value: float) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def separations() -> list[Measured]:
     cells = []
     for name, title in (("mnist", "MNIST"), ("cifar10", "CIFAR-10"), ("svhn", "SVHN")):
         splits = {
-            split: {"minimum": published("002", "tab:separation", dataset=title, metric=f"min_{split}_train_linf")}
+            split: {"minimum": lookup("002", "tab:separation", dataset=title, metric=f"min_{split}_train_linf").number}
             for split in ("train", "test")
         }
         rest = {"contradictory_count": 0, "nearest_neighbor_rule": {"accuracy": 0.2, "astuteness": 0.02}}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from radii.papers.claims.claim import Claim, read_claim
 from radii.papers.claims.judgment import judge
-from radii.papers.published import published
+from radii.papers.published import lookup
 from radii.studies.results import find
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "claims.md").read_text()
@@ -28,4 +28,4 @@ def test_every_field_of_a_record_is_explained() -> None:
 
 
 def test_the_lookup_of_the_page() -> None:
-    assert published("003", "Table 6", dataset="MNIST original") == -1297.0
+    assert lookup("003", "Table 6", dataset="MNIST original").number == -1297.0

@@ -6,7 +6,7 @@ import pytest
 
 from radii.errors import InputError
 from radii.papers.claims.printed_tables import ding_tables, yang_tables
-from radii.papers.published import facts, paper_name, published, select
+from radii.papers.published import facts, lookup, paper_name, select
 
 
 def test_every_figure_has_its_source() -> None:
@@ -18,22 +18,22 @@ def test_every_figure_has_its_source() -> None:
 
 
 def test_lookups() -> None:
-    assert published("003", "Table 6", dataset="MNIST original") == -1297
-    assert published("003", "Table 2", dataset="MNIST smooth 8", method="PGD", metric="robust_acc_pct") == 83.1
-    assert published("002", "tab:separation", dataset="CIFAR-10", metric="min_test_train_linf") == 0.22
-    assert published("000", "Table 3", method="SelfNormalizingCE t=0", metric="test_acc_pct") == 93.2
+    assert lookup("003", "Table 6", dataset="MNIST original").number == -1297
+    assert lookup("003", "Table 2", dataset="MNIST smooth 8", method="PGD", metric="robust_acc_pct").number == 83.1
+    assert lookup("002", "tab:separation", dataset="CIFAR-10", metric="min_test_train_linf").number == 0.22
+    assert lookup("000", "Table 3", method="SelfNormalizingCE t=0", metric="test_acc_pct").number == 93.2
     assert len(select("003", "Table 6")) == 16
 
 
 def test_none_several_blank_and_word_are_errors() -> None:
     with pytest.raises(InputError, match="has 0 figures"):
-        published("003", "Table 6", dataset="MNIST smooth 99")
+        _ = lookup("003", "Table 6", dataset="MNIST smooth 99").number
     with pytest.raises(InputError, match="has 16 figures"):
-        published("003", "Table 6")
+        _ = lookup("003", "Table 6").number
     with pytest.raises(InputError, match="no number"):
-        published("002", "tab:dropout", dataset="SVHN", method="Natural dropout=True", metric="gap_points")
+        _ = lookup("002", "tab:dropout", dataset="SVHN", method="Natural dropout=True", metric="gap_points").number
     with pytest.raises(InputError, match="'ReLU'"):
-        published("000", "Table 2", model="SimpleConvNet", metric="activation")
+        _ = lookup("000", "Table 2", model="SimpleConvNet", metric="activation").number
     with pytest.raises(InputError, match="Papers are"):
         paper_name("007")
 

@@ -36,7 +36,7 @@ def assess(
 
     check_writable(out)
     with terminal.progress_shown():
-        found = assess_(
+        assessment = assess_(
             dataset,
             threat,
             epochs=epochs,
@@ -47,14 +47,14 @@ def assess(
             workers=workers,
             forecast=forecast,
         )
-    report = page(found)
+    report = page(assessment)
     write(report, out)
     console = terminal.show(json)
     columns = ("classifier", "clean", "proved", "unbroken", "proved_radius", "broken_radius")
-    console.print(terminal.table(found.table().select(*columns)))
+    console.print(terminal.table(assessment.table().select(*columns)))
     console.print(escape(report.verdict))
-    if found.forecast is not None:
-        told = found.forecast if isinstance(found.forecast, str) else found.forecast.verdict
-        console.print(escape(f"What more data would bring: {told}"), soft_wrap=True)
+    if assessment.forecast is not None:
+        outlook = assessment.forecast if isinstance(assessment.forecast, str) else assessment.forecast.verdict
+        console.print(escape(f"What more data would bring: {outlook}"), soft_wrap=True)
     console.print(f"report: {escape(str(out))}")
-    terminal.write_json(found.summary() | {"claims": [seen.to_dict() for seen in observations(found)]}, json)
+    terminal.write_json(assessment.summary() | {"claims": [seen.to_dict() for seen in observations(assessment)]}, json)

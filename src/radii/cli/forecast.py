@@ -39,7 +39,7 @@ def forecast(
 
     if plot is not None:
         check_writable(plot)
-    found = forecast_(
+    forecasts = forecast_(
         source,
         target,
         at=at or (),
@@ -49,29 +49,29 @@ def forecast(
         ceiling=ceiling,
         floor=floor,
     )
-    names = [each.title for each in found]
-    found = tuple(each for each in found if curve is None or curve.lower() in each.title.lower())
-    if not found:
+    names = [one.title for one in forecasts]
+    forecasts = tuple(one for one in forecasts if curve is None or curve.lower() in one.title.lower())
+    if not forecasts:
         raise InputError(f"No curve of {source} has {curve!r} in its name; there are: {'; '.join(names)}.")
     console = terminal.show(json)
-    for each in found:
-        console.print(terminal.table(each.table()))
-        console.print(escape(each.verdict), soft_wrap=True)
+    for one in forecasts:
+        console.print(terminal.table(one.table()))
+        console.print(escape(one.verdict), soft_wrap=True)
     if plot is not None:
-        _draw(found, plot)
-    terminal.write_json({"source": source, "curves": [each.summary() for each in found]}, json)
+        _draw(forecasts, plot)
+    terminal.write_json({"source": source, "curves": [one.summary() for one in forecasts]}, json)
 
 
-def _draw(found: tuple[Forecast, ...], path: Path) -> None:
+def _draw(forecasts: tuple[Forecast, ...], path: Path) -> None:
     """An .html has all curves; a picture has one."""
     from radii.report.charts import save
     from radii.report.html import Prose, Report, Section, write
 
     if path.suffix.lower() == ".html":
-        sections = tuple(Section(each.title, (each.chart(), Prose(each.verdict))) for each in found)
+        sections = tuple(Section(one.title, (one.chart(), Prose(one.verdict))) for one in forecasts)
         write(Report(title="How much data is needed?", sections=sections), path)
         return
-    if len(found) > 1:
-        names = "; ".join(each.title for each in found)
+    if len(forecasts) > 1:
+        names = "; ".join(one.title for one in forecasts)
         raise InputError(f"A picture shows one curve; choose by --curve, or draw all into an .html: {names}.")
-    save(found[0].chart(), path)
+    save(forecasts[0].chart(), path)

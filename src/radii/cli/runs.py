@@ -43,8 +43,8 @@ def runs(context: typer.Context, store: StoreFolder = None, json: Json = None) -
 @app.command()
 def show(run: str, store: StoreFolder = None, json: Json = None) -> None:
     """The spec, result and environment of one run."""
-    found = open_store(store).find(run)
-    content = {"run": found.id, "spec": found.spec, "result": found.result, "environment": found.environment}
+    one = open_store(store).find(run)
+    content = {"run": one.id, "spec": one.spec, "result": one.result, "environment": one.environment}
     if json is None:
         terminal.show().print_json(json_.dumps(content))
     terminal.write_json(content, json)
@@ -105,9 +105,9 @@ def check(store: StoreFolder = None, json: Json = None) -> None:
     for row in rows:
         console.print(escape(f"{row['run']} is damaged: {row['damage']}."), soft_wrap=True)
     whole = len(folder.runs()) - len(rows)
-    told = f" {adopted} of an older version got checksums." if adopted else ""
+    news = f" {adopted} of an older version got checksums." if adopted else ""
     advice = " The commands that made damaged runs compute them again." if rows else ""
-    console.print(f"{whole} of {len(folder.runs())} runs are as they were written.{told}{advice}", soft_wrap=True)
+    console.print(f"{whole} of {len(folder.runs())} runs are as they were written.{news}{advice}", soft_wrap=True)
     terminal.write_json({"runs": len(folder.runs()), "damaged": rows, "adopted": adopted}, json)
     if rows:
         raise typer.Exit(1)

@@ -33,11 +33,11 @@ class Results(TyperGroup):
         return [*STATEMENTS, ALL]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """What the list needs to know of a command: its name and what it says."""
+        """What the list needs to know of a command: its name and its statement."""
         if cmd_name == ALL:
             return _as_command(ALL, run_all, "Run every result with its defaults.")
-        says = STATEMENTS.get(cmd_name)
-        return None if says is None else _as_command(says.name, lambda: None, says.says)
+        statement = STATEMENTS.get(cmd_name)
+        return None if statement is None else _as_command(statement.name, lambda: None, statement.says)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that was asked for, with its options."""
@@ -55,18 +55,18 @@ def _as_command(name: str, function: Any, says: str) -> Any:
     return typer.main.get_command(alone)
 
 
-def _runner(says: Statement) -> Any:
+def _runner(statement: Statement) -> Any:
     """A function that typer can read: the simulation's parameters as options, then --json and --plot."""
-    simulate = says.simulation()
+    simulate = statement.simulation()
     hints = get_type_hints(simulate, include_extras=True)
     signature = inspect.signature(simulate)
 
-    def run(**given: Any) -> None:
-        json, plot = given.pop("json"), given.pop("plot")
-        chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+    def run(**options: Any) -> None:
+        json, plot = options.pop("json"), options.pop("plot")
+        chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
         with terminal.progress_shown():
             result = simulate(**chosen)
-        _tell(result, json, plot)
+        _print(result, json, plot)
 
     options = [
         parameter.replace(
@@ -97,12 +97,12 @@ def _option(hint: Any) -> Any:
     return Annotated[list[member] if many else kind, option]  # type: ignore[valid-type]
 
 
-def _number(given: str | float) -> float:
+def _number(text: str | float) -> float:
     """A decimal number or a fraction; typer passes defaults through here too."""
-    return float(Fraction(given))
+    return float(Fraction(text))
 
 
-def _tell(result: Result, json: str | None, plot: Path | None) -> None:
+def _print(result: Result, json: str | None, plot: Path | None) -> None:
     """Table, picture, JSON, verdict; exit 1 if the theorem fails."""
     if plot is not None:
         from radii.report.charts import save
@@ -127,14 +127,14 @@ def run_all(seed: Seed = 0, json: Json = None) -> None:
         from radii import progress
 
         with progress.task("results", len(STATEMENTS)) as task:
-            for says in STATEMENTS.values():
+            for statement in STATEMENTS.values():
                 began = time.process_time()
-                result = says.simulation()(seed=seed)
+                result = statement.simulation()(seed=seed)
                 agreed = sum(row.holds for row in result.rows)
                 took = f"{time.process_time() - began:.1f}"
-                rows.append((says.name, says.source, f"{agreed}/{len(result.rows)}", took, result.verdict))
+                rows.append((statement.name, statement.source, f"{agreed}/{len(result.rows)}", took, result.verdict))
                 results.append(result)
-                task.advance(note=says.name)
+                task.advance(note=statement.name)
     shown = terminal.show(json)
     shown.print(terminal.table(listing("Results", ("result", "source", "rows", "CPU seconds", "verdict"), rows)))
     terminal.write_json([result.to_dict() for result in results], json)
@@ -153,8 +153,11 @@ def list_results(ctx: typer.Context, json: Json = None) -> None:
     if ctx.invoked_subcommand is not None:
         return
     shown = terminal.show(json)
-    for says in STATEMENTS.values():
-        shown.print(f"[bold]{says.name}[/]  [dim]{escape(says.source)}[/]", soft_wrap=True)
-        shown.print(Padding(escape(says.says), (0, 0, 0, 4)))
-    known = [{"name": says.name, "source": says.source, "statement": says.says} for says in STATEMENTS.values()]
+    for statement in STATEMENTS.values():
+        shown.print(f"[bold]{statement.name}[/]  [dim]{escape(statement.source)}[/]", soft_wrap=True)
+        shown.print(Padding(escape(statement.says), (0, 0, 0, 4)))
+    known = [
+        {"name": statement.name, "source": statement.source, "statement": statement.says}
+        for statement in STATEMENTS.values()
+    ]
     terminal.write_json(known, json)

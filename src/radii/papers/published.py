@@ -1,4 +1,6 @@
-"""Figures that the papers published, each with its source: ``published("003", "Table 6", dataset="MNIST original")``.
+"""Figures that the papers published, each with its source.
+
+``lookup("003", "Table 6", dataset="MNIST original").number`` is one of them.
 
 They are package data (``published.json``), read when first asked for. Papers go
 by the names of their texts: 001 and 000 are Prach & Lampert 2025 and its
@@ -122,23 +124,6 @@ def lookup(
         count = f"{len(fitting)} figures with {words}" if words else f"{len(fitting)} figures"
         raise InputError(f"{paper_name(paper)}, {table} has {count}; exactly one must fit.")
     return fitting[0]
-
-
-def published(
-    paper: str,
-    table: str,
-    *,
-    dataset: str | None = None,
-    model: str | None = None,
-    method: str | None = None,
-    metric: str | None = None,
-) -> float:
-    """The number of :func:`lookup`, in the unit of the paper.
-
-    Raises:
-        InputError: none or several entries fit, or the one is blank or a word.
-    """
-    return lookup(paper, table, dataset=dataset, model=model, method=method, metric=metric).number
 
 
 @cache

@@ -172,11 +172,13 @@ def _anchors(sections: tuple[Section, ...]) -> list[str]:
 @cache
 def _environment() -> Environment:
     loader = PackageLoader("radii.report")
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters["together"] = lambda text: re.sub(
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["together"] = lambda text: re.sub(
         r" ([=≤≥<>×]) ", "\u00a0\\1\u00a0", text
     )  # ε = 0.5 stays on one line
-    return made
+    return environment
 
 
 @cache

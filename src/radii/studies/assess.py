@@ -227,9 +227,9 @@ def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed
 
 def _isometric(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> Train:
     """The recipe ``certified`` at its smallest budget."""
-    made = certified_plan(data.train, ball, "smoke")
+    recipe = certified_plan(data.train, ball, "smoke")
     length = {} if epochs is None else {"steps": 0, "epochs": epochs}
-    return train_step(spec, made.model, made.method, made.settings | length, made.preprocessing, seed)
+    return train_step(spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed)
 
 
 def _convolutional(spec: DataSpec, data: Data, settings: dict[str, Any], inside: Preprocessing, seed: int) -> Train:

@@ -46,27 +46,27 @@ class Forecast:
         """How far the law may speak, and what the target needs, in one or two sentences."""
         law = self.law
         if law.validated_factor > 1:
-            told = (
+            reach = (
                 f"Sizes up to {law.limit:,} can be forecast: holding out all sizes within a factor of "
                 f"{law.validated_factor}, the smaller ones forecast them."
             )
         else:
-            told = (law.refusal(2 * law.largest) or "").replace(f" at {2 * law.largest:,}:", ":")
+            reach = (law.refusal(2 * law.largest) or "").replace(f" at {2 * law.largest:,}:", ":")
         needed = self.needed
         if needed is None:
-            return told
+            return reach
         never = f"; it is never reached with probability {needed.never:.0%}" if needed.never >= 0.005 else ""
-        return f"{needed.target:.1%} needs {needed.words}{never}. {told}"
+        return f"{needed.target:.1%} needs {needed.words}{never}. {reach}"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for every size asked for: the interval, or why there is none."""
-        found = []
+        rows = []
         for n in self.at:
             row: dict[str, Any] = {"n": n, "low": None, "median": None, "high": None, "refused": self.law.refusal(n)}
             if row["refused"] is None:
                 row |= with_median(self.law.predict(n))
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
     def table(self) -> Table:
         """Sizes measured with the mean over seeds, then sizes forecast or refused."""
@@ -167,15 +167,15 @@ def forecast(
         InputError: the source cannot be read or has no curves, or the target is out of range.
     """
     curves = (source,) if isinstance(source, ScalingCurve) else read_curves(source, classes, test_points)
-    found = []
+    forecasts = []
     for curve in curves:
         observations = [Observation(int(each["n"]), int(each["seed"]), each["value"]) for each in curve.observations]
         law = fit(observations, curve.classes, curve.test_points, ceiling=ceiling, floor=floor)
         sizes = (*at, *(factor * law.largest for factor in factors))
-        found.append(Forecast(curve, law, tuple(dict.fromkeys(sizes)), target))
+        forecasts.append(Forecast(curve, law, tuple(dict.fromkeys(sizes)), target))
         if target is not None:
-            law.needed(target)  # a bad target is told at once
-    return tuple(found)
+            law.needed(target)  # a bad target is reported at once
+    return tuple(forecasts)
 
 
 def read_curves(
@@ -204,10 +204,10 @@ def _from_study(name: str) -> tuple[ScalingCurve, ...]:
         raise unknown_name(
             "study", name, STUDIES, "A forecast also reads a study's .json, or a .csv of n, seed, value."
         )
-    found = results.find(name)
-    if found is None:
+    evidence = results.find(name)
+    if evidence is None:
         raise InputError(f"The study {name} has no result yet; run `radii study run {name}`.")
-    curves = registered_study(name).analyze(found.measured).scaling
+    curves = registered_study(name).analyze(evidence.measured).scaling
     if not curves:
         raise InputError(f"The study {name} has no curve over the number of training points; data-scaling has.")
     return curves

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from radii.runs.inputs import DataSpec
-from radii.runs.planning import train_step
+from radii.runs.planning import named_training, train_step
 from radii.runs.steps import Certify, Train
 from radii.studies.study import Budget, Cell, Findings, Measured, Place, ScalingCurve, Study, mean
 from radii.tables import ChartSpec, Field, Row, table
-from radii.training.recipes import NOTHING, Settings, laid_over, plan
+from radii.training.recipes import NOTHING, Settings, laid_over
 
 LIPSCHITZ, STANDARD = "1-Lipschitz", "standard"
 RADII = (36 / 255, 72 / 255, 108 / 255, 0.5, 1.0)
@@ -86,10 +86,7 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 
 def lipschitz_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
     """The paper's 1-Lipschitz ConvNet, with ``changes``."""
-    training = plan("prach-lampert", "paper")
-    return train_step(
-        data, training.model, training.method, laid_over(training.settings, changes), training.preprocessing, seed
-    )
+    return named_training(data, recipe="prach-lampert", budget="paper", settings=changes, seed=seed)
 
 
 def standard_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radii.runs.inputs import DataSpec
-from radii.runs.planning import train_step
+from radii.runs.planning import named_training
 from radii.runs.steps import Prove
 from radii.studies.study import Budget, Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
-from radii.training.recipes import NOTHING, Settings, laid_over, plan
+from radii.training.recipes import NOTHING, Settings
 
 THREAT = Ball("linf", 0.3)
 POINTS: dict[Budget, int] = {"smoke": 40, "cpu": 10_000, "paper": 10_000}
@@ -45,10 +45,8 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 def _cell(
     name: str, variant: str, network: str, recipe: str, model: str | None, budget: Budget, settings: Settings
 ) -> Cell:
-    data, training = DataSpec.of(name), plan(recipe, budget, model)
-    trained = train_step(
-        data, training.model, training.method, laid_over(training.settings, settings), training.preprocessing
-    )
+    data = DataSpec.of(name)
+    trained = named_training(data, model, recipe=recipe, budget=budget, settings=settings)
     step = Prove(model=trained, data=data, ball=THREAT, points=POINTS[budget])
     return Cell({"variant": variant, "network": network}, step)
 

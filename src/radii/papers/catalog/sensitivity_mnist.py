@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radii.runs.inputs import DataSpec
-from radii.runs.planning import train_step
+from radii.runs.planning import named_training
 from radii.runs.steps import Evaluate, Train
 from radii.studies.study import Budget, Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
-from radii.training.recipes import NOTHING, Settings, laid_over, plan
+from radii.training.recipes import NOTHING, Settings
 
 THREAT = Ball("linf", 0.3)
 VARIANTS = ("binarize", "", *(f"smooth:{s}" for s in range(2, 9)))
@@ -46,10 +46,7 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 
 def training(data: DataSpec, method: str, budget: Budget) -> Train:
     """The recipe of Ding et al. at the budget."""
-    training = plan("ding-mnist", budget, method=method)
-    return train_step(
-        data, training.model, training.method, laid_over(training.settings, SHORTER[budget]), training.preprocessing
-    )
+    return named_training(data, method=method, recipe="ding-mnist", budget=budget, settings=SHORTER[budget])
 
 
 def title(variant: str) -> str:

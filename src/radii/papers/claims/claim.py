@@ -3,7 +3,7 @@
 A record names the statement and its source, the study whose results judge it,
 the check that reads figures from these results (:mod:`radii.papers.claims.checks`)
 with its keyword arguments, and for every figure the published value, the
-relation and the tolerance. ``docs/claims.md`` describes the fields.
+relation and the tolerance. ``docs/guide/claims.md`` describes the fields.
 """
 
 from __future__ import annotations

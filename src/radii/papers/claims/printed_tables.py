@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from scipy.stats import spearmanr
 
-from radii.papers.published import published, select
+from radii.papers.published import lookup, select
 
 LOCALLY_ROUGH = ("Natural", "GR", "LLR")
 MNIST, LIPSCHITZ, DROPOUT = "tab:mnist (p.14)", "tab:cifar-resimagenet-lipschitz", "tab:dropout"
@@ -64,15 +64,17 @@ def ding_tables(cells: object, names: Sequence[str]) -> dict[str, float]:  # noq
     free = {f.dataset: f.value for f in select("003", "Table 7", metric="robust_acc_without_box_pct")}
     lost = {str(name): float(boxed[name]) - float(free[name]) for name in boxed}  # type: ignore[arg-type]
     robust = [
-        published("003", "Table 2", dataset=f"MNIST {v}", metric="robust_acc_pct")
+        lookup("003", "Table 2", dataset=f"MNIST {v}", metric="robust_acc_pct").number
         for v in ("binarized", "original", *(f"smooth {s}" for s in range(2, 9)))
     ]
-    level16 = published("003", "Table 3", dataset="CIFAR10 saturate 16", metric="robust_acc_pct")
-    infinite = published("003", "Table 3", dataset="CIFAR10 saturate inf", metric="robust_acc_pct")
-    smoothed = [published("003", "Table 1", dataset=f"MNIST smooth {s}", metric="robust_acc_pct") for s in (3, 4, 5)]
+    level16 = lookup("003", "Table 3", dataset="CIFAR10 saturate 16", metric="robust_acc_pct").number
+    infinite = lookup("003", "Table 3", dataset="CIFAR10 saturate inf", metric="robust_acc_pct").number
+    smoothed = [
+        lookup("003", "Table 1", dataset=f"MNIST smooth {s}", metric="robust_acc_pct").number for s in (3, 4, 5)
+    ]
     scaled = [
         [
-            published("003", "Table 1", dataset=f"MNIST {kind} scaled {factor}", metric="robust_acc_pct")
+            lookup("003", "Table 1", dataset=f"MNIST {kind} scaled {factor}", metric="robust_acc_pct").number
             for factor in row
         ]
         for kind, row in SCALED.items()
