@@ -6,9 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from radii.certificates.choose import certify
-from radii.certificates.complete.true_radius import true_radii
+from radii.certificates.bounds.bound_engine import Engine
+from radii.certificates.bounds.network import build
+from radii.certificates.bounds.program import compiled
+from radii.certificates.bounds.relaxations import MaxPool
+from radii.certificates.bounds.rows import Domain
+from radii.certificates.bounds.tracing import trace
+from radii.certificates.choose import certify, choose
+from radii.certificates.complete.tournament import without_pools
+from radii.certificates.complete.true_radius import RadiusBracket, true_radii
 from radii.errors import InputError
+from radii.threat import Ball
 
 
 def hinge() -> nn.Module:
@@ -56,6 +64,73 @@ def test_a_deeper_network_has_no_sample_below_its_radius() -> None:
         assert (model(around).argmax(1) == found.prediction[i]).all()
 
 
-def test_l2_balls_are_refused() -> None:
-    with pytest.raises(InputError, match="linf"):
-        certify(hinge(), torch.rand(1, 2), "complete", norm="l2", radii=(0.1,))
+def test_l2_brackets_close_on_the_exact_radius() -> None:
+    x = torch.tensor([[0.5, 0.5], [0.6, 0.5]])
+    exact = torch.tensor([0.4, 0.3]).double() / 2**0.5  # to the nearest side of the diamond
+    found = true_radii(hinge(), x, 0.6, norm="l2", seconds=60, tolerance=0.02)
+    assert found.known(0.02).all()
+    assert (found.proved <= exact + 1e-6).all()
+    assert (found.broken >= exact - 1e-6).all()
+    away = (found.nearest - x).double().norm(dim=1)
+    assert (away <= found.broken * (1 + 1e-5)).all()
+    assert (hinge()(found.nearest).argmax(1) == 1).all()
+
+
+def test_a_start_is_never_made_worse() -> None:
+    x = torch.tensor([[0.5, 0.5], [0.6, 0.5]])
+    ends = torch.tensor([0.1, 0.149]).double(), torch.tensor([0.21, 0.151]).double()
+    start = RadiusBracket(torch.zeros(2, dtype=torch.int64), *ends, x)
+    found = true_radii(hinge(), x, 0.4, seconds=60, start=start)
+    assert (found.proved >= ends[0]).all()
+    assert (found.broken <= ends[1]).all()
+    assert found.known(0.02).all()
+    assert found.summary(0.02)["known"] == 2
+
+
+def test_l1_balls_are_refused() -> None:
+    with pytest.raises(InputError, match="linf and l2"):
+        certify(hinge(), torch.rand(1, 2), "complete", norm="l1", radii=(0.1,))
+
+
+def test_pooling_is_written_with_relus_and_gives_the_same_values() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(), nn.MaxPool2d(3, 1), nn.Flatten())
+    x = torch.rand(1, 1, 8, 8)
+    with torch.no_grad():
+        network = without_pools(build(trace(model.eval(), (1, 8, 8)), torch.float64))
+        assert not any(isinstance(layer, MaxPool) for layer in network.layers.values())
+        engine = Engine(compiled(network, torch.float64))
+        known = engine.intervals(Domain(x.double().flatten(1), x.double().flatten(1)))
+        low, high = known.lower[engine.program.output], known.upper[engine.program.output]
+        assert (low <= model(x)).all()
+        assert (model(x) <= high).all()
+        assert float((high - low).max()) < 1e-4
+
+
+def test_a_pooled_network_is_proved_and_broken() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3)).eval()
+    x = torch.rand(2, 1, 6, 6)
+    found = true_radii(model, x, 0.05, seconds=5, tolerance=0.2)
+    assert (found.proved > 0).any()
+    for i in range(2):
+        around = (x[i] + (torch.rand(4000, 1, 6, 6) * 2 - 1) * float(found.proved[i])).clamp(0, 1)
+        assert (model(around).argmax(1) == found.prediction[i]).all()
+        if found.broken[i] < torch.inf:
+            assert int(model(found.nearest[i : i + 1]).argmax()) != int(found.prediction[i])
+
+
+def test_the_choice_spends_what_is_left_on_complete_verification() -> None:
+    x = torch.tensor([[0.5, 0.5], [0.6, 0.5], [0.5, 0.2]])
+    ball, radii = Ball("linf", 0.199), (0.04, 0.149, 0.199)
+    bounds = choose(hinge(), x, ball, radii=radii).certificate
+    found, again = (choose(hinge(), x, ball, radii=radii, last="complete").certificate for _ in range(2))
+    assert bounds is not None
+    assert found is not None
+    assert again is not None
+    assert found.radius.tolist() == [0.199, 0.149, 0.04]
+    assert (found.radius >= bounds.radius).all()
+    assert (found.radius == again.radius).all()
+    assert found.methods == again.methods
+    poor = choose(hinge(), x, ball, radii=radii, last="complete", passes=200)
+    assert any("complete" in refusal for refusal in poor.refusals)

@@ -81,3 +81,29 @@ def test_mistakes_are_sentences(radii: Callable, bundle: Path, options: tuple[st
     outcome = radii("certify", bundle, "digits", "--points", 3, *options)
     assert outcome.code == 2
     assert said in outcome.err
+
+
+def test_exact_brackets_are_told(radii: Callable, bundle: Path, tmp_path: Path) -> None:
+    target = tmp_path / "found.json"
+    outcome = radii(
+        "certify",
+        bundle,
+        "digits",
+        "--exact",
+        "--seconds",
+        3,
+        "--points",
+        10,
+        "--threat",
+        "linf:0.05",
+        "--json",
+        target,
+    )
+    assert outcome.code == 0, outcome.err
+    assert "True radius known to 1% for" in outcome.out
+    (complete,) = json.loads(target.read_text())["certificates"]
+    assert complete["method"] == "complete"
+    assert complete["exact"]["total"] == 10
+    refused = radii("certify", bundle, "digits", "--exact", "--method", "crown", "--threat", "linf:0.05")
+    assert refused.code == 2
+    assert "--exact is for --method complete" in refused.err

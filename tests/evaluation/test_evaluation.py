@@ -15,7 +15,7 @@ from radii.certificates.choose import choose
 from radii.errors import ContradictionError, InputError
 from radii.evaluation.evaluate import evaluate
 from radii.models.classifier import predict
-from radii.threat import Ball, converted, length
+from radii.threat import Ball, Norm, converted, length
 
 
 @pytest.fixture
@@ -165,3 +165,21 @@ def test_the_strongest_proof_is_the_default(line: tuple[nn.Linear, Tensor, Tenso
     scores = evaluate(model, x, y, ball, suite="fast", radii=False)
     assert scores.robust.proved.correct > 0
     assert scores.certificate_method == "margin"
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_complete_verification_closes_brackets(norm: Norm) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(24, 12), nn.ReLU(), nn.Linear(12, 3)).eval()
+    x = torch.rand(4, 24)
+    y, ball = model(x).argmax(1), Ball(norm, 0.02, None)
+    open_ = evaluate(model, x, y, ball, suite="fast", certificate=None)
+    closed = evaluate(model, x, y, ball, suite="fast", certificate=None, complete=60)
+    assert open_.radius_known().correct == 0
+    assert closed.radius_known().correct == 4
+    assert (closed.points.changed_radius <= open_.points.changed_radius).all()
+    assert (closed.points.proved_radius <= closed.points.changed_radius).all()
+    assert (closed.points.proved == (closed.points.proved_radius >= ball.radius)).all()
+    assert (closed.points.proved != closed.points.changed).all()  # nothing is left between
+    assert closed.certificate_method == "complete"
+    assert any("true radius of 4 of 4" in note for note in closed.notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Literal
 
 import torch
 from numpy.typing import ArrayLike
@@ -31,6 +32,7 @@ RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
 TIGHT = 2.0  # a proved Lipschitz constant up to this is one that was trained for
 PASSES = 20_000  # forward passes a point that proofs may cost; the standard attack suite takes about 10,000
 ASCENT = 20  # steps of alpha-CROWN
+ROOT, REGION = 180, 50  # passes of complete verification: for each rival class, then for each region
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def choose(
     *,
     radii: Sequence[float] | None = None,
     passes: int = PASSES,
-    last: Method = "alpha-crown",
+    last: Method | Literal["complete"] = "alpha-crown",
 ) -> Choice:
     """Try what the model allows, the cheapest method first, and keep the larger radius of each point.
 
@@ -70,7 +72,7 @@ def choose(
         ball: norm, radius and box of the perturbations.
         radii: radii for which bounds are tried, by default the ball's radius alone.
         passes: forward passes a point that may be spent, counted from the layers' sizes.
-        last: the last method to try.
+        last: the last method to try; ``complete`` spends what is left on complete verification, by count too.
 
     Returns:
         The certificate, or None, and the reasons for what was left out.
@@ -88,7 +90,7 @@ def choose(
     radius = torch.zeros(len(x), dtype=torch.float64) if best is None else best.radius.clone()
     methods = [""] * len(x) if best is None else list(best.methods)
     radius[(prediction < 0).cpu()] = 0.0
-    left, tried = passes, LADDER[: LADDER.index(last) + 1]
+    left, tried = passes, LADDER if last == "complete" else LADDER[: LADDER.index(last) + 1]
     for method in tried:
         cost = passes_needed(bounded.network, method, ball.norm)
         if cost > left:
@@ -106,6 +108,8 @@ def choose(
             radius[rows[holds]] = r
             for row in rows[holds].tolist():
                 methods[row] = method
+    if last == "complete":
+        refusals += _completely(model, x, prediction.cpu(), radius, methods, ball, wanted, left)
     assumptions = bounds.bounded.ASSUMPTIONS + (() if best is None else best.assumptions)
     return Choice(
         Certificate(
@@ -120,6 +124,36 @@ def choose(
         ),
         tuple(refusals),
     )
+
+
+def _completely(
+    model: nn.Module,
+    x: Tensor,
+    prediction: Tensor,
+    radius: Tensor,
+    methods: list[str],
+    ball: Ball,
+    wanted: list[float],
+    passes: int,
+) -> list[str]:
+    """Raise radii, in place, by complete verification with ``passes`` for each point; why not, if it is left out."""
+    from radii.certificates.complete.answer import Limits
+    from radii.certificates.complete.true_radius import decide
+    from radii.certificates.complete.verify import Deployed
+
+    with torch.no_grad():
+        classes = model(x[:1].clone()).shape[1]
+    regions = (passes - ROOT * (classes - 1)) // REGION
+    if regions < 1:
+        return [f"complete: it takes more than the {passes:,} forward passes a point that are left."]
+    deployed = Deployed.of(model, tuple(x.shape[1:]))
+    for row in torch.nonzero((radius < wanted[-1]) & (prediction >= 0))[:, 0].tolist():
+        for level in (level for level in wanted if level > float(radius[row])):
+            limits, point = Limits(nodes=regions), x[row : row + 1].float()
+            if decide(deployed, point, int(prediction[row]), classes, ball.with_radius(level), limits)[0] != "unsat":
+                break
+            radius[row], methods[row] = level, "complete"
+    return []
 
 
 def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
@@ -267,11 +301,11 @@ def certify(
 
         return nearest.certify(x, stored, norm)
     if method == "complete":
-        if norm != "linf":
-            raise InputError(f"The method 'complete' certifies linf balls, got {norm!r} instead; try crown.")
+        if norm not in ("linf", "l2"):
+            raise InputError(f"The method 'complete' certifies linf and l2 balls, got {norm!r} instead.")
         from radii.certificates.complete import true_radius
 
-        return true_radius.certify(network, x, levels, box=box, seconds=seconds)
+        return true_radius.certify(network, x, levels, norm=norm, box=box, seconds=seconds)
     if method in bounds.METHODS:
         return bounds.certify(network, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
     if sigma is None:

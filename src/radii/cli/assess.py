@@ -10,7 +10,18 @@ from rich.markup import escape
 
 from radii.atomic import check_writable
 from radii.cli import terminal
-from radii.cli.options import DatasetName, Json, OptionalThreat, Points, Seed, StoreFolder, Suite, Workers, open_store
+from radii.cli.options import (
+    Complete,
+    DatasetName,
+    Json,
+    OptionalThreat,
+    Points,
+    Seed,
+    StoreFolder,
+    Suite,
+    Workers,
+    open_store,
+)
 
 
 def assess(
@@ -22,6 +33,7 @@ def assess(
     forecast: Annotated[
         bool | None, typer.Option(help="What more data would bring; by default on small data only.")
     ] = None,
+    complete: Complete = 0.0,
     workers: Workers = None,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The report, .html.")] = Path("report.html"),
     store: StoreFolder = None,
@@ -46,6 +58,7 @@ def assess(
             store=open_store(store),
             workers=workers,
             forecast=forecast,
+            complete=complete,
         )
     report = page(assessment)
     write(report, out)

@@ -41,6 +41,12 @@ def certify(
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Smoothing: one alpha for all images.")] = False,
     proof: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-proof takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Complete: the true radius of each point, by bisection.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0.001, help="Complete: for each point (and radius, unless --exact).")
+    ] = 60.0,
     weights: options.Weights = None,
     mean: options.Mean = None,
     std: options.Std = None,
@@ -60,13 +66,15 @@ def certify(
     `auto` picks the strongest method that the model allows and says why.
     """
     from radii.certificates.choose import METHODS
-    from radii.errors import unknown_name
+    from radii.errors import InputError, unknown_name
     from radii.runs.certification import Certification, accuracy_table, certified_chart
     from radii.runs.inputs import DataSpec
     from radii.runs.steps.certify_step import Certify, NearestNeighborModel
 
     balls = options.parse_threats(threat or [], norm, USUAL_RADII, default="l2")
-    names = list(dict.fromkeys(method or ["auto"]))
+    names = list(dict.fromkeys(method or ["complete" if exact else "auto"]))
+    if exact and names != ["complete"]:
+        raise InputError(f"--exact is for --method complete, got {', '.join(names)} instead.")
     for name in names:
         if name not in (*METHODS, "auto"):
             raise unknown_name("certificate", name, (*METHODS, "auto"))
@@ -84,13 +92,13 @@ def certify(
         Certify(
             model=source, data=data, radii=tuple(ball.radius for ball in balls), points=count, seed=seed,
             method="nearest" if nearest else name, norm=balls[0].norm, splits=("test",), sigma=sigma, alpha=alpha,
-            most=samples, together=simultaneous, prove=proof,
+            most=samples, together=simultaneous, prove=proof, exact=exact, seconds=seconds,
         )
         for name in (["nearest"] if nearest else names)
     ]  # fmt: skip
     with terminal.progress_shown():
         runs = [terminal.compute(step, folder) for step in steps]
-    seconds = {run.result["method"]: time for run, time in runs}
+    spent = {run.result["method"]: time for run, time in runs}
     results = list({run.result["method"]: Certification.of(run) for run, _ in runs}.values())
     title = f"1-NN on {dataset}" if isinstance(source, NearestNeighborModel) else model_name(source)
     console, first = terminal.show(json), results[0].clean
@@ -102,7 +110,7 @@ def certify(
         if layers and certification.layers:
             console.print(terminal.table(certification.layer_table()))
         name = certification.name
-        console.print(f"{name}: run {certification.run.id}, seconds {seconds[name]}", soft_wrap=True)
+        console.print(f"{name}: run {certification.run.id}, seconds {spent[name]}", soft_wrap=True)
     if plot is not None:
         from radii.report.charts import save
 

@@ -54,8 +54,3 @@ def check(
     )
     if reason:
         raise typer.Exit(1)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(check)

@@ -37,6 +37,7 @@ def evaluate(
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
     certify: Annotated[bool, typer.Option(help="Prove first: margins, intervals, CROWN, alpha-CROWN.")] = True,
+    complete: options.Complete = 0.0,
     pictures: Annotated[Path | None, typer.Option(help="The worst examples as one .png.")] = None,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,
@@ -63,7 +64,7 @@ def evaluate(
     steps = {
         name: Evaluate(
             model=source, data=data, ball=ball, suite=suite, points=points, seed=seed, split=name, certify=certify,
-            lipschitz=lipschitz, surrogate=other,
+            lipschitz=lipschitz, surrogate=other, complete=complete,
         )
         for name in names
     }  # fmt: skip

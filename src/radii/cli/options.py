@@ -74,6 +74,10 @@ OptionalSuite = Annotated[
     ),
 ]
 Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, audited, exhaustive, black-box or pgd.")]
+Complete = Annotated[
+    float,
+    typer.Option("--complete", min=0, metavar="SECONDS", help="A point: complete verification closes its bracket."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
 BudgetName = Annotated[str, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]

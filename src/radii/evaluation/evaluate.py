@@ -41,6 +41,7 @@ def evaluate(
     radii: bool | None = None,
     alarms: bool = True,
     lipschitz: bool = False,
+    complete: float = 0.0,
     batch_size: int = 256,
     outputs: Outputs = "auto",
     nhwc: bool = False,
@@ -69,6 +70,8 @@ def evaluate(
         radii: whether to measure every point's broken radius.
         alarms: whether to look for reasons to doubt the result.
         lipschitz: whether to estimate the local Lipschitz constant.
+        complete: seconds a point of complete verification, which moves proved and broken radius towards each
+            other; how far depends on the speed of the machine.
         batch_size: inputs in one pass of an attack.
         outputs: what the model returns: auto, logits or probabilities.
         nhwc: images have their channels last.
@@ -105,6 +108,20 @@ def evaluate(
         reached = reached.with_radii(model, x, prediction, ball, seed, batch_size)
     distance = reached.distance.cpu().numpy()
     proved_radius, more = reconciled(reached.nearest, prediction, proved_radius, distance, certificate)
+    method = None if certificate is None else certificate.method
+    if complete > 0:
+        from radii.evaluation.closing import close_brackets
+
+        proved_radius, broken, nearest, closed = close_brackets(
+            model, x, ball, proved_radius, reached.distance, reached.nearest, complete
+        )
+        reached = reached.with_errors(x, ball, nearest, broken, "complete")
+        distance = reached.distance.cpu().numpy()
+        proved, more, method = (
+            proved_radius >= ball.radius,
+            more + closed,
+            " + ".join(filter(None, (method, "complete"))),
+        )
     points = PointTable(
         label=y.cpu().numpy(),
         prediction=prediction.cpu().numpy(),
@@ -123,7 +140,6 @@ def evaluate(
         from radii.evaluation.local_lipschitz import local_lipschitz
 
         steepness = local_lipschitz(model, x, ball, seed=seed, batch_size=batch_size).mean
-    method = None if certificate is None else certificate.method
     return Scores(
         ball, suite, seed, points, reached.passes, reached.x_adv, method, notes + more, tuple(warned), found.audit,
         steepness,
@@ -163,19 +179,24 @@ class _Reached:
         """The minimum-norm attack on all points, joined to what was found before."""
         attack = MinimumNorm(batch_size=batch_size)
         near = attack.radii(model, x, prediction, ball, stream(seed, "attack", "minimum-norm"))
-        closer = near.radius < self.distance
-        inside = ball.contains(near.x_adv, x.float()) & (near.radius < torch.inf) & ~self.changed
-        return _Reached(
-            x_adv=torch.where(per_row(inside, x), near.x_adv, self.x_adv),
-            changed=self.changed | inside,
-            nearest=torch.where(per_row(closer, x), near.x_adv, self.nearest),
-            distance=torch.where(closer, near.radius, self.distance),
-            by=tuple(
-                "minimum-norm" if new else name for name, new in zip(self.by, inside.tolist(), strict=True)
-            ),
+        return replace(
+            self.with_errors(x, ball, near.x_adv, near.radius, "minimum-norm"),
             queries=self.queries + near.queries,
             passes={**self.passes, "minimum-norm": int(near.queries.sum())},
-        )  # fmt: skip
+        )
+
+    def with_errors(self, x: Tensor, ball: Ball, errors: Tensor, radius: Tensor, name: str) -> _Reached:
+        """Errors at these radii (inf: none), joined to what was found before."""
+        closer = radius < self.distance
+        inside = ball.contains(errors, x.float()) & (radius < torch.inf) & ~self.changed
+        return replace(
+            self,
+            x_adv=torch.where(per_row(inside, x), errors, self.x_adv),
+            changed=self.changed | inside,
+            nearest=torch.where(per_row(closer, x), errors, self.nearest),
+            distance=torch.where(closer, radius, self.distance),
+            by=tuple(name if new else old for old, new in zip(self.by, inside.tolist(), strict=True)),
+        )
 
 
 def _check(model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:

@@ -148,6 +148,11 @@ class Scores:
             scores.append(ClassScores(int(label), accuracy(points.correct[own]), robust, median))
         return tuple(scores)
 
+    def radius_known(self, tolerance: float = 0.01) -> Accuracy:
+        """The share of points whose prediction's proved and broken radius differ by at most ``tolerance`` of it."""
+        broken = self.points.changed_radius
+        return accuracy(np.isfinite(broken) & (broken - self.points.proved_radius <= tolerance * broken))
+
     def radius_quantiles(self, bound: Literal["proved", "broken"] = "broken") -> dict[str, float | None]:
         """Quantiles of the broken or proved radius by :func:`radius_quantile`; None: no error was found so far.
 
@@ -176,6 +181,7 @@ class Scores:
         lines: list[tuple[str, object]] = [
             *shares.items(),
             ("broken radius, median", f"{median:.4g}" if np.isfinite(median) else "never found"),
+            ("true radius known to 1%", self.radius_known()),
             ("passes through the network", f"{sum(self.passes.values()):,}"),
         ]
         if self.local_lipschitz is not None:
@@ -211,6 +217,7 @@ class Scores:
             "certificate": self.certificate_method,
             "proved_radius": self.radius_quantiles("proved"),
             "broken_radius": self.radius_quantiles("broken"),
+            "radius_known": self.radius_known().summary(),
             "per_class": [own.summary() for own in self.per_class()],
             "passes": {**self.passes, "all": int(sum(self.passes.values()))},
             "local_lipschitz": self.local_lipschitz,

@@ -102,9 +102,12 @@ def headline(assessment: Assessment, best: AssessedModel) -> Cards:
     distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
     proved, broken = (_number(best.scores.median_radius(bound)) for bound in ("proved", "broken"))
+    known = best.scores.radius_known()
     cards = (
         Card("proved", proved, "median radius that no attack can break", "proved", "≤"),
-        Card("true", "?", "the radius nobody can compute", "true", "≤"),
+        Card("true", f"{known.value:.0%}", "of the predictions have a known true radius (to 1%)", "true", "≤")
+        if known.correct
+        else Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤"),
         Card("broken", broken, "median radius of the best attack", "broken"),
         Card("possible", _number(possible), "median of half the distance to another class", "possible"),
     )

@@ -118,6 +118,13 @@ class Certification:
         notes.append(f"{self.name}: {self.kind}{alpha}.")
         if result["samples"] is not None:
             notes.append(f"{self.name}: {result['samples']:,.0f} samples an image; {result['assumptions'][-1]}.")
+        if (bracket := result["test"].get("exact")) is not None:
+            ends = [bracket[f"median_{end}"] for end in ("proved", "broken")]
+            shown = " and ".join("none" if end is None else f"{end:.4g}" for end in ends)
+            notes.append(
+                f"True radius known to {bracket['tolerance']:.0%} for {bracket['known']} of {bracket['total']} points; "
+                f"median proved and broken radius {shown}."
+            )
         if (bound := result.get("bound")) is not None:
             how = "proved" if bound["proved"] else "bounded (fallback)"
             notes.append(f"Lipschitz constant {how}: {bound['value']:.6g}; before the head {bound['features']:.6g}.")
@@ -141,6 +148,7 @@ class Certification:
             "clean": self.clean.summary(),
             word: rows,
             **({"lipschitz": result["bound"]} if "bound" in result else {}),
+            **({"exact": result["test"]["exact"]} if "exact" in result["test"] else {}),
         }
 
 

@@ -153,6 +153,7 @@ def assess(
     store: Store | None = None,
     workers: int | None = None,
     forecast: bool | None = None,
+    complete: float = 0.0,
 ) -> Assessment:
     """Audit the data, train a standard and a 1-Lipschitz classifier, certify and attack both.
 
@@ -170,6 +171,7 @@ def assess(
         workers: worker processes, one per core by default; 0 computes in this process.
         forecast: add what more data would bring, by eight short trainings on parts of the data; by default on
             small data only.
+        complete: seconds a point of complete verification, which closes brackets of proved and broken radii.
 
     Raises:
         InputError: the data cannot be read, or the threat does not fit it.
@@ -181,7 +183,8 @@ def assess(
     ball = Ball.parse(threat) if isinstance(threat, str) else threat or usual_threat(loaded)
     trainings = classifiers(spec, loaded, ball, epochs, seed)
     evaluations = [
-        Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed) for step in trainings.values()
+        Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed, complete=complete)
+        for step in trainings.values()
     ]
     audit = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius)
     wanted = len(loaded.train) <= INPUTS_SHOWN if forecast is None else forecast

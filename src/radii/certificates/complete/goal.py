@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from radii.certificates.bounds.rows import Domain
 from radii.certificates.complete.query import Case, Floats, Query
 
 
@@ -24,7 +25,10 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True)
 class Goal:
-    """Cases that share one box. Row k is the inequality matrix[k] . y <= limit[k] of case ``case[k]``."""
+    """Cases that share one region. Row k is the inequality matrix[k] . y <= limit[k] of case ``case[k]``.
+
+    The region is a box, cut with the L2 ball around ``center`` where a ``radius`` is given.
+    """
 
     lower: Tensor  # [inputs] float64
     upper: Tensor
@@ -32,6 +36,31 @@ class Goal:
     limit: Tensor  # [rows]
     case: Tensor  # [rows] int64
     cases: int
+    center: Tensor | None = None  # [inputs] float64, in the box
+    radius: float | None = None
+
+    def domain(self) -> Domain:
+        """The region with every float32 number that its ends round to."""
+        low, high = self.reach()
+        center = None if self.center is None else self.center[None]
+        return Domain(low[None], high[None], center, self.radius)
+
+    def placed(self, x: Tensor) -> Tensor:
+        """Inputs [n, inputs] moved into the region: clipped to the box, then drawn to the center of the ball."""
+        x = x.clamp(*self.inside())
+        if self.center is None or self.radius is None:
+            return x
+        step = x.double() - self.center
+        size = step.norm(dim=1, keepdim=True).clamp_min(1e-300)
+        return (self.center + step * (self.radius * (1 - 1e-6) / size).clamp_max(1.0)).float()
+
+    def corners(self, slopes: Tensor) -> Tensor:
+        """The inputs of the region at which lines with these slopes [n, inputs] are least, or nearly."""
+        low, high = self.inside()
+        if self.center is None or self.radius is None:
+            return torch.where(slopes > 0, low, torch.where(slopes < 0, high, (low + high) / 2))
+        size = slopes.double().norm(dim=1, keepdim=True).clamp_min(1e-300)
+        return self.placed((self.center - self.radius * slopes.double() / size).float())
 
     def failing(self, lowers: Tensor) -> Tensor:
         """Which cases cannot be met, given lower bounds of matrix . y - limit [B, rows]: [B, cases].

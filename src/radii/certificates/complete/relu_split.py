@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine, Visit
-from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
+from radii.certificates.bounds.rows import ValueBounds, relu_lines
 from radii.certificates.bounds.slope_ascent import Ascent
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
@@ -26,6 +26,7 @@ from radii.certificates.complete.search import first_meeting
 NUMBERS = 1 << 21  # coefficients of the widest value in one pass
 ROOT_STEPS = 60
 STEPS = 12
+LEAF_STEPS = 200
 CANDIDATES = 4  # ReLUs whose split is tried before one is chosen
 
 
@@ -62,10 +63,8 @@ class _Search:
     ) -> None:
         self.leaves = leaves
         self.engine, self.goal, self.network, self.limits = engine, goal, network, limits
-        low, high = goal.reach()
-        self.root = engine.bounds(Domain(low[None], high[None]))
+        self.root = engine.bounds(goal.domain())
         self.sources = {place: engine.program.steps[place].inputs[0] for place in engine.relus}
-        self.inside = goal.inside()
         self.met: Tensor | None = None
         self.nodes = 0
         widest = max(engine.program.sizes.values())
@@ -100,12 +99,19 @@ class _Search:
         return Answer("unsat", None, self.nodes, 0.0)
 
     def _leaf(self, node: Branch) -> bool:
-        """Whether a domain with every sign fixed is proved by the multipliers of its linear program."""
+        """Whether a domain with every sign fixed is proved: by its linear program, in a ball by more ascent."""
+        if self.goal.radius is not None:
+            batch = _Batch(self, [node])
+            with torch.enable_grad():
+                batch.ascend(LEAF_STEPS)
+            batch.settle()
+            self.met = first_meeting(self.goal, self.network, batch.corners())
+            return bool((batch.best > 0).all())
         batch = _Batch(self, [node])
         row, _ = batch._rows(batch.weights)
         point, betas = solve_leaf(self.engine, batch.known, row[0].to(batch.dtype), node.splits)
         if point is not None:
-            self.met = first_meeting(self.goal, self.network, point.float().clamp(*self.inside)[None])
+            self.met = first_meeting(self.goal, self.network, self.goal.placed(point.float()[None]))
         splits = tuple((*split[:3], beta) for split, beta in zip(node.splits, betas, strict=True))
         batch = _Batch(self, [replace(node, splits=splits)])
         batch.settle()
@@ -279,10 +285,7 @@ class _Batch:
         self.meetings: dict[int, Tensor] = {}
         self.lower(self.alphas, self.betas, self.weights, lambda place, A: self.meetings.update({place: A.clone()}))
         slopes = self.meetings.get(0)
-        low, high = self.search.inside
-        if slopes is None:
-            return ((low + high) / 2)[None]
-        return torch.where(slopes > 0, low, torch.where(slopes < 0, high, (low + high) / 2))
+        return self.goal.corners(self.known.domain.lower[:1] * 0 if slopes is None else slopes)
 
     def survivors(self) -> list[Branch]:
         """The nodes that are not proved, ready to be split."""
@@ -318,6 +321,8 @@ class _Batch:
             below = torch.minimum(high, -low) * 0.5
             loss = torch.where(lift > 0, rows.clamp_min(0) * below - rows.clamp_max(0) * lift + 1e-12, 0.0)
             losses.append((source, loss))
+        if not losses:
+            return [None] * len(left)
         flat = torch.cat([loss for _, loss in losses], 1)
         value, spot = flat.topk(min(CANDIDATES, flat.shape[1]), 1)
         owner = torch.cat([torch.full((loss.shape[1],), source) for source, loss in losses])

@@ -8,6 +8,7 @@ from torch import Tensor
 from radii.certificates.complete.goal import Goal, Runnable
 
 REPLAYS = 8  # candidates that are run as deployed
+MOST_CASES = 16  # up to so many cases are searched by descent
 
 
 def first_meeting(goal: Goal, network: Runnable, x: Tensor, made: Tensor | None = None) -> Tensor | None:
@@ -44,19 +45,20 @@ def search(goal: Goal, network: Runnable, seed: int = 0, starts: int = 64, steps
     x = low + width * torch.rand(starts * 4, len(low), generator=generator)
     corners = torch.where(torch.rand(starts, len(low), generator=generator) < 0.5, low, high)
     x = torch.cat([((low + high) / 2)[None], x, corners]).clamp(low, high)
+    x = goal.placed(x)
     found = first_meeting(goal, network, x)
     if found is not None:
         return found
     with torch.no_grad():
         order = goal.excess(network.run(x)).argsort(0)[: max(4, starts // 4)]
-    for case in range(goal.cases) if goal.cases <= 16 else range(0):
-        found = _descend(goal, network, x[order[:, case]], case, steps)
-        if found is not None:
-            return found
-    return None
+    if goal.cases > MOST_CASES:
+        return None
+    case = torch.arange(goal.cases).repeat(len(order))
+    return _descend(goal, network, x[order.flatten()], case, steps)
 
 
-def _descend(goal: Goal, network: Runnable, x: Tensor, case: int, steps: int) -> Tensor | None:
+def _descend(goal: Goal, network: Runnable, x: Tensor, case: Tensor, steps: int) -> Tensor | None:
+    """Each row goes down the excess of its own case."""
     low, high = goal.inside()
     step = (high - low) / 4
     for number in range(steps):
@@ -64,10 +66,10 @@ def _descend(goal: Goal, network: Runnable, x: Tensor, case: int, steps: int) ->
         with torch.enable_grad():
             made = network.run(x)
             excess = goal.excess(made)
-            (gradient,) = torch.autograd.grad(excess[:, case].sum(), x)
+            (gradient,) = torch.autograd.grad(excess.gather(1, case[:, None]).sum(), x)
         found = first_meeting(goal, network, x, made)
         if found is not None:
             return found
         size = step * 0.93**number
-        x = (x.detach() - size * gradient.sign()).clamp(low, high)
+        x = goal.placed(x.detach() - size * gradient.sign())
     return first_meeting(goal, network, x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -24,6 +24,7 @@ from radii.certificates.complete.proof import ProofRecord, write_proof
 from radii.certificates.complete.query import Query, read_query, read_text
 from radii.certificates.complete.relu_split import split_relus
 from radii.certificates.complete.search import search
+from radii.certificates.complete.tournament import without_pools
 from radii.errors import InputError
 from radii.models.classifier import frozen
 from radii.models.graph import GraphNetwork
@@ -134,6 +135,7 @@ class Deployed:
     module: nn.Module
     input_shape: tuple[int, ...]
     runtime: OnnxRuntime | None = None
+    engines: dict[tuple[torch.dtype, bool], Engine] = field(default_factory=dict)  # that were made
 
     @classmethod
     def of(cls, network: Path | str | nn.Module, input_shape: tuple[int, ...] | None = None) -> Deployed:
@@ -169,13 +171,16 @@ class Deployed:
             )
 
     def engine(self, goal: Goal, dtype: torch.dtype, keep_forms: bool = False) -> Engine:
-        """Bounds of this network, after they agreed with it on random inputs of the goal's box."""
+        """Bounds of this network, after they agreed with it on random inputs of the first goal's box."""
+        if (dtype, keep_forms) in self.engines:
+            return self.engines[dtype, keep_forms]
         if example(self.module).dtype == torch.float64:
             raise InputError("The network must be float32: model.float().")
         with torch.no_grad():
             traced = trace(self.module, self.input_shape)
-            engine = Engine(compiled(build(traced, dtype), dtype), keep_forms=keep_forms)
+            engine = Engine(compiled(without_pools(build(traced, dtype)), dtype), keep_forms=keep_forms)
             self._check(engine, goal)
+        self.engines[dtype, keep_forms] = engine
         return engine
 
     def _check(self, engine: Engine, goal: Goal) -> None:
@@ -196,7 +201,7 @@ class Deployed:
 
 
 def decided(
-    deployed: Deployed, goal: Goal, limits: Limits, seed: int, record: ProofRecord | None = None
+    deployed: Deployed, goal: Goal, limits: Limits, seed: int | None, record: ProofRecord | None = None
 ) -> tuple[str, Answer]:
     """Search for a counterexample, then split inputs where few move, and ReLUs elsewhere.
 
@@ -204,16 +209,16 @@ def decided(
         deployed: the network.
         goal: what is to be proved.
         limits: of time and regions.
-        seed: of the search.
+        seed: of the search; None leaves the search out.
         record: is filled with the proof of ``unsat``.
 
     Returns:
         The method that answered, and its answer.
     """
-    met = search(goal, deployed, seed)
+    met = None if seed is None else search(goal, deployed, seed)
     if met is not None:
         return "search", Answer("sat", met, 0, 1.0)
-    few = int((goal.upper > goal.lower).sum()) <= FEW_INPUTS
+    few = goal.radius is None and int((goal.upper > goal.lower).sum()) <= FEW_INPUTS
     spent = 0
     for dtype in (torch.float32, torch.float64) if record is None else (torch.float64,):
         engine = deployed.engine(goal, dtype, keep_forms=few)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from radii.certificates import choose, lipschitz
 from radii.certificates.certificate import Certificate
 from radii.certificates.population import certified_accuracy_of_distribution
 from radii.data.dataset import Data
-from radii.errors import unknown_name
+from radii.errors import InputError, unknown_name
 from radii.evaluation.accuracy import accuracy, certified_curve
 from radii.models.classifier import usable
 from radii.models.io.tensor_files import write_tensors
@@ -28,6 +28,9 @@ from radii.runs.steps.train_step import Train
 from radii.runs.store import Workspace
 from radii.spec import Spec
 from radii.threat import Norm
+
+if TYPE_CHECKING:
+    from radii.certificates.complete.true_radius import RadiusBracket
 
 
 class NearestNeighborModel(Spec):
@@ -59,6 +62,8 @@ class Certify(Step):
         "most": 100_000,
         "together": False,
         "prove": True,
+        "exact": False,
+        "seconds": 60.0,
     }
 
     model: ModelSource | NearestNeighborModel
@@ -74,6 +79,8 @@ class Certify(Step):
     most: int = Field(100_000, ge=1, description="smoothing: samples for each input at most")
     together: bool = Field(False, description="smoothing: one alpha for all inputs")
     prove: bool = Field(True, description="margin: prove every layer's norm, else take a cheaper bound")
+    exact: bool = Field(False, description="complete: close the bracket of the true radius by bisection")
+    seconds: float = Field(60.0, gt=0, description="complete: for each input, and each radius unless exact")
 
     @field_validator("method")
     @classmethod
@@ -104,7 +111,8 @@ class Certify(Step):
         for name in self.splits:
             split = data.train if name == "train" else data.test
             x, y = split.tensors(choose_rows(split, self.points, self.seed))
-            certificate = certifier.certify(x)
+            bracket = certifier.bracket(x) if self.exact else None
+            certificate = certifier.certify(x) if bracket is None else certifier.proved(bracket)
             result |= certificate_summary(certificate)
             right = (certificate.prediction.cpu() == y).numpy()
             result[name] = {
@@ -112,6 +120,9 @@ class Certify(Step):
                 **_at_radii(certificate, right, self.radii),
                 **certifier.textbook(x, right, self.radii),
             }
+            if bracket is not None:
+                result[name]["exact"] = bracket.summary()
+                arrays[f"{name}.broken"] = bracket.broken
             columns = {"label": y, "prediction": certificate.prediction, "radius": certificate.radius}
             arrays |= {f"{name}.{column}": values for column, values in columns.items()}
         write_tensors(work.folder / POINTS, arrays)
@@ -169,7 +180,23 @@ class _Certifier:
             simultaneous=step.together,
             seed=step.seed,
             box=self.data.train.box,
+            seconds=step.seconds,
         )
+
+    def bracket(self, x: Tensor) -> RadiusBracket:
+        """Proved and broken radii up to the largest that was asked for."""
+        from radii.certificates.complete.true_radius import true_radii
+
+        step = self.step
+        if self.method != "complete" or self.model is None:
+            raise InputError(f"The true radius is found by the method 'complete', got {self.method!r} instead.")
+        box = self.data.train.box
+        return true_radii(self.model, x, max(step.radii), norm=step.norm, box=box, seconds=step.seconds)
+
+    def proved(self, bracket: RadiusBracket) -> Certificate:
+        """The lower ends of a bracket."""
+        assert self.model is not None
+        return bracket.certificate(self.model, self.step.norm)
 
     def textbook(self, x: Tensor, right: NDArray[np.bool_], radii: Sequence[float]) -> dict[str, Any]:
         """Certified accuracy by the textbook rule, margin over sqrt(2) times L, for comparison."""

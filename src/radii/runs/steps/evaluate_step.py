@@ -41,6 +41,7 @@ class Evaluate(Step):
         "certify": True,
         "lipschitz": False,
         "surrogate": None,
+        "complete": 0.0,
     }
 
     model: ModelSource
@@ -56,6 +57,7 @@ class Evaluate(Step):
     certify: bool = Field(True, description="prove what can be proved before attacking the rest")
     lipschitz: bool = Field(False, description="estimate the local Lipschitz constant, too")
     surrogate: ModelSource | None = Field(None, description="a model from which a transfer attack starts")
+    complete: float = Field(0.0, ge=0, description="seconds a point of complete verification")
 
     @model_validator(mode="after")
     def _divisible(self) -> Evaluate:
@@ -134,5 +136,6 @@ class Evaluate(Step):
             radii=None if self.minimum_norm else False,
             alarms=self.part is None,
             lipschitz=self.lipschitz,
+            complete=self.complete,
         )
         return scores, refusal
