@@ -24,6 +24,14 @@ class Made:
     models: tuple[AssessedModel, ...]
     ball: Ball
 
+    @property
+    def standard(self) -> AssessedModel:
+        return self.models[0]
+
+    @property
+    def certified(self) -> AssessedModel:
+        return self.models[1]
+
 
 def scores(proved: list[float], changed: list[float], prediction: list[int]) -> Scores:
     ball, n = Ball("l2", 0.5), len(proved)

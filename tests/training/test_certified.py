@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from torch import nn
 
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models import MODELS
+from radii.models.zoo.interval_network import IntervalNetwork
 from radii.models.zoo.isometric import Isometric
 from radii.threat import Ball
 from radii.training.certified import LENGTHS, certified_plan, multiply_adds, offset, temperature
+from radii.training.certified_intervals import INTERVAL_LENGTHS, interval_multiply_adds
 from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 
@@ -63,8 +66,34 @@ def test_multiply_adds_are_those_of_the_matrices() -> None:
     assert multiply_adds((3, 32, 32), arguments, 5) == 5 * 64 * weights + 2 * 3 * 64**3
 
 
+@pytest.mark.parametrize("budget", INTERVAL_LENGTHS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_linf_threats_get_interval_training(shape: tuple[int, ...], budget: str) -> None:
+    made = certified_plan(data(shape), Ball("linf", 0.1), budget)  # type: ignore[arg-type]
+    rest = dict(made.settings)
+    if max(shape) <= 40:  # large images only take memory
+        MODELS.factory(made.model)(shape, 10, **MODELS.arguments(made.model, rest.pop("model")))
+    METHODS.factory(made.method)(**METHODS.arguments(made.method, made.settings["method"]))
+    recipe = Recipe.model_validate({key: value for key, value in rest.items() if key not in ("model", "method")})
+    recipe.augmentation.check(shape)
+    assert made.method == "fast-ibp"
+    assert ("clip" in made.settings["model"]) == (shape[0] == 1)
+
+
+def test_multiply_adds_of_intervals_are_those_of_the_layers() -> None:
+    arguments = {"width": 6, "hidden": 20, "convolutions": 2}
+    model = IntervalNetwork((3, 16, 16), 10, **arguments)  # type: ignore[arg-type]
+    convolutions = [part for part in model if isinstance(part, nn.Conv2d)]
+    places = [64, 16]
+    linear = 20 * 12 * 16
+    expected = sum(part.weight.numel() * n for part, n in zip(convolutions, places, strict=True)) + linear
+    assert interval_multiply_adds((3, 16, 16), arguments) == expected
+
+
+def test_l1_threats_get_the_l2_ball() -> None:
+    assert certified_plan(data((1, 8, 8)), Ball("l1", 0.3)) == certified_plan(data((1, 8, 8)), Ball("l2", 0.3))
+
+
 def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"is for L2 threats such as l2:0\.5, got linf"):
-        certified_plan(data((1, 8, 8)), Ball("linf", 0.1))
     with pytest.raises(InputError, match="smoke"):
         certified_plan(data((1, 8, 8)), Ball("l2", 0.1), "smok")  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ MODELS = Registry(
         "wide-resnet": "radii.models.zoo.wide_resnet:WideResNet",
         "lipschitz-convnet": "radii.models.zoo.lipschitz_networks:LipschitzConvNet",
         "isometric": "radii.models.zoo.isometric:Isometric",
+        "interval-network": "radii.models.zoo.interval_network:IntervalNetwork",
         "lipschitz-mlp": "radii.models.zoo.lipschitz_networks:LipschitzMLP",
     },
     positional=("input_shape", "classes", "num_classes", "n_classes", "num_labels", "in_channels", "in_chans"),

@@ -17,7 +17,7 @@ from radii.tables import ChartSpec, Field, Rule, Table, format_radius, table
 from radii.threat import Ball
 
 GROWTH = (
-    "The 1-Lipschitz network on nested parts of the training data, two seeds each, all trained for the same number of "
+    "The certified network on nested parts of the training data, two seeds each, all trained for the same number of "
     "steps: half of those above."
 )
 MEDIANS = "Medians are over all points; a wrongly classified point counts 0."
@@ -157,7 +157,7 @@ def trainings(assessment: Assessment) -> Table:
         Field("train_accuracy", percent=True),
         Field("test_accuracy", percent=True, low="low", high="high"),
     ]
-    return table(rows, columns, "A standard and a 1-Lipschitz classifier")
+    return table(rows, columns, "A standard and a certified classifier")
 
 
 def learning(assessment: Assessment) -> ChartSpec:

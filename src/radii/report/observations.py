@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from radii.studies.assess import LIPSCHITZ, STANDARD, Assessment
+from radii.studies.assess import Assessment
 from radii.threat import format_radius
 
 
@@ -85,14 +85,13 @@ def proved_below_broken(assessment: Assessment) -> ObservedClaim:
 
 
 def broken_where_proved(assessment: Assessment) -> ObservedClaim:
-    """The standard network errs where the 1-Lipschitz network is proved."""
-    models = {model.name: model.scores.points for model in assessment.models}
-    proved = models[LIPSCHITZ].proved & models[LIPSCHITZ].correct
-    broken = models[STANDARD].broken
+    """The standard network errs where the certified network is proved."""
+    name, points = assessment.certified.name, assessment.certified.scores.points
+    proved, broken = points.proved & points.correct, assessment.standard.scores.points.broken
     share = float(broken[proved].mean()) if proved.any() else 0.0
     return ObservedClaim(
         f"A standard network errs within ε = {format_radius(assessment.ball.radius)} at points "
-        "where a 1-Lipschitz network is proved right.",
+        f"where the {name} network is proved right.",
         "Prach & Lampert 2025, section 1",
         bool((broken & proved).any()),
         f"{int((broken & proved).sum()):,} of {int(proved.sum()):,} proved points ({share:.1%})",
@@ -101,10 +100,10 @@ def broken_where_proved(assessment: Assessment) -> ObservedClaim:
 
 def accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
     """Accuracy is easier than proved robustness."""
-    scores = {model.name: model.scores for model in assessment.models}
-    clean, proved = scores[STANDARD].clean.value, scores[LIPSCHITZ].robust.proved.value
+    name, scores = assessment.certified.name, assessment.certified.scores
+    clean, proved = assessment.standard.scores.clean.value, scores.robust.proved.value
     return ObservedClaim(
-        "The standard network's clean accuracy exceeds what the 1-Lipschitz network is proved to keep.",
+        f"The standard network's clean accuracy exceeds what the {name} network is proved to keep.",
         "Prach & Lampert 2025, Fig. 1 and 2",
         clean > proved,
         f"{clean:.1%} and {proved:.1%}",

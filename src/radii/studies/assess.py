@@ -27,7 +27,7 @@ from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.preprocessing import Preprocessing
 
-STANDARD, LIPSCHITZ = "standard", "1-Lipschitz"
+STANDARD, LIPSCHITZ, INTERVAL = "standard", "1-Lipschitz", "interval-trained"
 INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
 
 
@@ -85,7 +85,17 @@ class Assessment:
     audit: Run
     models: tuple[AssessedModel, ...]
     seed: int
-    forecast: Forecast | str | None = None  # of the 1-Lipschitz classifier; words say why there is none
+    forecast: Forecast | str | None = None  # of the certified classifier; words say why there is none
+
+    @property
+    def standard(self) -> AssessedModel:
+        """The classifier of ordinary training."""
+        return self.models[0]
+
+    @property
+    def certified(self) -> AssessedModel:
+        """The classifier that was trained to be proved at the threat: 1-Lipschitz for L2, by intervals for Linf."""
+        return self.models[1]
 
     @cached_property
     def limits(self) -> DataLimits:
@@ -155,7 +165,10 @@ def assess(
     forecast: bool | None = None,
     complete: float = 0.0,
 ) -> Assessment:
-    """Audit the data, train a standard and a 1-Lipschitz classifier, certify and attack both.
+    """Audit the data, train a standard and a certified classifier, certify and attack both.
+
+    The certified classifier is the one of the recipe ``certified`` at its smallest budget: an isometric
+    (1-Lipschitz) network for L2 threats, a network trained by interval bounds for Linf threats.
 
     Every step is a run in ``store``: what was computed before is found, not computed again.
 
@@ -188,7 +201,8 @@ def assess(
     ]
     audit = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius)
     wanted = len(loaded.train) <= INPUTS_SHOWN if forecast is None else forecast
-    curve = subset_curve(trainings[LIPSCHITZ], loaded, ball, LIPSCHITZ) if wanted else None
+    certified = list(trainings)[1]
+    curve = subset_curve(trainings[certified], loaded, ball, certified) if wanted else None
     steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
     run_steps(steps, store, workers)
     models = []
@@ -201,7 +215,7 @@ def assess(
 
 
 def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
-    """The two trainings: a standard network, and the family of 1-Lipschitz networks that suits the threat's norm.
+    """The two trainings: a standard network, then the family that can be proved in the threat's norm.
 
     Args:
         spec: the dataset.
@@ -211,7 +225,7 @@ def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed
         seed: the seed of every random stream.
 
     Returns:
-        The steps by name, ``standard`` and ``1-Lipschitz``.
+        The steps by name, ``standard`` first, then ``1-Lipschitz`` or, for a Linf threat, ``interval-trained``.
     """
     settings: dict[str, Any] = {
         "epochs": epochs or max(3, round(INPUTS_SHOWN / len(data.train))),
@@ -220,28 +234,14 @@ def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed
     plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if data.train.is_image else ("mlp", {})
     # features come in any unit; pixels need no scaling, which would also scale every radius
     inside: Preprocessing = "center" if data.train.box is not None else "standardize"
-    return {
-        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
-        LIPSCHITZ: _isometric(spec, data, ball, epochs, seed)
-        if ball.norm == "l2"
-        else _convolutional(spec, data, settings, inside, seed),
-    }
-
-
-def _isometric(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> Train:
-    """The recipe ``certified`` at its smallest budget."""
     recipe = certified_plan(data.train, ball, "smoke")
     length = {} if epochs is None else {"steps": 0, "epochs": epochs}
-    return train_step(spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed)
-
-
-def _convolutional(spec: DataSpec, data: Data, settings: dict[str, Any], inside: Preprocessing, seed: int) -> Train:
-    """A convolutional network of AOL layers, or a multilayer perceptron for features."""
-    bounded = "lipschitz-convnet" if data.train.is_image else "lipschitz-mlp"
-    # fewer layers fit tiny images better, and in half of the time
-    small = data.train.is_image and max(data.shape[-2:]) <= 12
-    shallow = {"model": {"blocks": 2, "depth": 1}} if small else {}
-    return train_step(spec, bounded, "offset-cross-entropy", {**settings, **shallow}, inside, seed)
+    return {
+        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
+        INTERVAL if ball.norm == "linf" else LIPSCHITZ: train_step(
+            spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed
+        ),
+    }
 
 
 def usual_threat(data: Data) -> Ball:

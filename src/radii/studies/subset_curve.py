@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
+from typing import Any
 
 from radii.data.dataset import Data
 from radii.errors import InputError
@@ -14,7 +13,7 @@ from radii.runs.steps import Certify, Train
 from radii.runs.store import Run, Store
 from radii.studies.scaling_forecast import Forecast, forecast
 from radii.studies.study import ScalingCurve
-from radii.threat import Ball, converted, format_radius
+from radii.threat import Ball, format_radius
 
 PARTS = (8, 4, 2, 1)  # of the train split: four sizes leave three to fit, which can validate a doubling
 SEEDS = 2
@@ -81,8 +80,8 @@ def subset_curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCu
         return None
     whole = training.recipe.length(math.ceil(len(data.train) / training.recipe.batch_size))
     recipe = training.recipe.model_copy(update={"epochs": 1, "steps": max(1, whole // SHORTER)})
-    # the L2 ball that holds the threat's
-    radius = ball.radius / float(converted(torch.ones(()), "l2", ball.norm, math.prod(data.shape)))
+    # intervals prove Linf balls; margins prove the L2 ball, which for L1 has the same radius
+    how: dict[str, Any] = {"norm": "linf", "method": "ibp"} if ball.norm == "linf" else {}
     steps = {}
     for part in PARTS:
         n = len(data.train) // part
@@ -90,5 +89,7 @@ def subset_curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCu
         for seed in range(training.seed, training.seed + SEEDS):
             shorter = training.model_copy(update={"data": own, "recipe": recipe, "seed": seed})
             # points are those of one choice for all sizes and seeds
-            steps[n, seed] = Certify(model=shorter, data=own, radii=(radius,), points=POINTS, seed=training.seed)
+            steps[n, seed] = Certify(
+                model=shorter, data=own, radii=(ball.radius,), points=POINTS, seed=training.seed, **how
+            )
     return SubsetCurve(steps, data, ball, name)

@@ -1,4 +1,6 @@
-"""The recipe ``certified``: the network, its length and its loss follow from the data, the L2 radius and the budget.
+"""The recipe ``certified``: the network, its length and its loss follow from the data, the threat and the budget.
+
+L2 threats get the isometric network of this module, Linf threats :mod:`radii.training.certified_intervals`.
 
 How its figures were chosen, on held-out training images only, is told in
 docs/notes/certified-training.md.
@@ -12,8 +14,8 @@ from typing import Any
 
 from radii.budget import Budget, check_budget
 from radii.data.dataset import Dataset
-from radii.errors import InputError
 from radii.threat import Ball
+from radii.training.certified_intervals import interval_plan
 from radii.training.recipes import Plan
 
 
@@ -44,7 +46,9 @@ MOST_WIDTH = 512
 def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
     """How to train a classifier on ``data`` that is proved at ``ball``, within ``budget``.
 
-    The network is :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
+    For a Linf ball see :func:`radii.training.certified_intervals.interval_plan`. For an L2 ball, and for an
+    L1 ball, which the L2 ball of the same radius contains, the network is
+    :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
     momentum, with the loss T * CE((s - o * onehot) / T). The target radius r
     sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the temperature:
     T is the larger of 0.5 (4 / e)^(1/4), kept within [0.3, 0.5], and 2 r for color
@@ -53,7 +57,7 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
 
     Args:
         data: the training split; its size and shape matter, no label is read.
-        ball: the L2 threat to be proved.
+        ball: the threat to be proved.
         budget: ``smoke``, ``cpu`` or ``night``: about 1, 20 or 120 core-minutes
             on 50,000 color images of 32 x 32, less for what is smaller.
 
@@ -61,11 +65,11 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
         Model, method, preprocessing and settings, as other recipes have them.
 
     Raises:
-        InputError: for a threat that is not L2, or an unknown budget.
+        InputError: an unknown budget.
     """
     check_budget(budget, tuple(LENGTHS))
-    if ball.norm != "l2":
-        raise InputError(f"The recipe certified is for L2 threats such as l2:0.5, got {ball} instead.")
+    if ball.norm == "linf":
+        return interval_plan(data, ball, budget)
     length, color = LENGTHS[budget], len(data.shape) == 3 and data.shape[0] > 1
     model = network(data.shape, length.width)
     few_tokens = model.get("tokens", 1) <= 2  # where the optimizer costs as much as a batch

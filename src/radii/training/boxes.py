@@ -1,0 +1,168 @@
+"""Boxes through a network in training: intervals as in evaluation, but with the batch norms of training.
+
+The bounds of :mod:`radii.certificates.bounds` take any network in eval mode. Training by
+intervals needs less and more: plain layers one after the other, no rounding, and batch
+norms that normalize by the statistics of the batch, with gradients through them.
+Nothing is proved here; certificates are computed afterwards from the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.errors import InputError
+from radii.models.classifier import Classifier
+from radii.models.zoo.interval_network import ClipPixels
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Values within ``reach`` of ``center``, and the value of the clean input if it is wanted: [n, …] each."""
+
+    center: Tensor
+    reach: Tensor
+    clean: Tensor | None = None
+
+    @classmethod
+    def between(cls, low: Tensor, high: Tensor, clean: Tensor | None = None) -> Boxes:
+        """All values from ``low`` to ``high``."""
+        return cls((low + high) / 2, (high - low) / 2, clean)
+
+    def linear(self, layer: nn.Conv2d | nn.Linear) -> Boxes:
+        """Through a linear layer: the center by W and b, the reach by |W|."""
+        reach = _apply(layer, self.reach, layer.weight.abs(), None)
+        if self.clean is None:
+            return Boxes(_apply(layer, self.center, layer.weight, layer.bias), reach)
+        both = _apply(layer, torch.cat([self.center, self.clean]), layer.weight, layer.bias)
+        return Boxes(both[: len(reach)], reach, both[len(reach) :])
+
+    def rising(self, function: nn.Module) -> Boxes:
+        """Through a function that rises in every coordinate."""
+        clean = None if self.clean is None else function(self.clean)
+        return Boxes.between(function(self.center - self.reach), function(self.center + self.reach), clean)
+
+    def scaled(self, factor: Tensor, offset: Tensor) -> Boxes:
+        """factor * value + offset, per channel."""
+        shape = (1, -1, *[1] * (self.center.dim() - 2))
+        factor, offset = factor.view(shape), offset.view(shape)
+        clean = None if self.clean is None else self.clean * factor + offset
+        return Boxes(self.center * factor + offset, self.reach * factor.abs(), clean)
+
+    def flat(self) -> Boxes:
+        """One row of features for each input."""
+        return Boxes(
+            self.center.flatten(1), self.reach.flatten(1), None if self.clean is None else self.clean.flatten(1)
+        )
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What boxes became: before each ReLU, and before the head."""
+
+    start: Boxes
+    hidden: tuple[Boxes, ...]
+    features: Boxes
+    head: nn.Linear
+
+    @property
+    def logits(self) -> Tensor:
+        """Of the clean input, or of the center where no clean value was carried along: [n, classes]."""
+        value = self.features.center if self.features.clean is None else self.features.clean
+        return _apply(self.head, value, self.head.weight, self.head.bias)
+
+    def worst_logits(self, y: Tensor) -> Tensor:
+        """The largest logit_c - logit_y over the box for every class c: [n, classes]."""
+        head, rows = self.head, torch.arange(len(y), device=y.device)
+        logits = _apply(head, self.features.center, head.weight, head.bias)
+        pairs = (head.weight[:, None] - head.weight[None]).abs()  # [classes, classes, d]
+        spread = F.linear(self.features.reach, pairs.flatten(0, 1)).view(len(y), *pairs.shape[:2])[rows, y]
+        return logits - logits[rows, y][:, None] + spread
+
+
+def pass_box(model: nn.Module, box: Boxes) -> Passage:
+    """Carry ``box`` through ``model``.
+
+    In train mode a batch norm uses mean and variance of the batch (of clean values, or of centers
+    without them) and updates its running statistics; in eval mode it uses those.
+
+    Args:
+        model: linear layers, convolutions, batch norms, ReLU, flatten and clipping, one after the other, a
+            linear layer last; preprocessing may come before.
+        box: of the inputs.
+
+    Raises:
+        InputError: another layer, or a last layer that is not linear.
+    """
+    layers = list(_leaves(model))
+    head, hidden, start = layers[-1], [], box
+    if not isinstance(head, nn.Linear):
+        raise InputError(f"Interval training needs a linear layer at the end, got {type(head).__name__} instead.")
+    for layer in layers[:-1]:
+        if isinstance(layer, nn.ReLU):
+            hidden.append(box)
+        box = _through(layer, box)
+        if isinstance(layer, Classifier | ClipPixels):
+            start = box
+    return Passage(start, tuple(hidden), box, head)
+
+
+def _leaves(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers in their order; a classifier stands for its preprocessing."""
+    if isinstance(module, Classifier):
+        yield module
+        yield from _leaves(module.net)
+    elif isinstance(module, nn.Sequential):
+        for part in module:
+            yield from _leaves(part)
+    else:
+        yield module
+
+
+def _through(layer: nn.Module, box: Boxes) -> Boxes:
+    if isinstance(layer, nn.Conv2d | nn.Linear):
+        return box.linear(layer)
+    if isinstance(layer, nn.ReLU | ClipPixels):
+        return box.rising(layer)
+    if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+        return _normalized(layer, box)
+    if isinstance(layer, nn.Flatten):
+        return box.flat()
+    if isinstance(layer, Classifier):
+        return box.scaled(1 / layer.std, -layer.mean / layer.std)
+    raise InputError(
+        f"Interval training passes boxes through linear layers, convolutions, batch norms, ReLU, Flatten and "
+        f"ClipPixels, got {type(layer).__name__} instead; the method interval-bounds takes more layers."
+    )
+
+
+def _normalized(layer: nn.BatchNorm1d | nn.BatchNorm2d, box: Boxes) -> Boxes:
+    mean, variance = layer.running_mean, layer.running_var
+    if layer.training or mean is None or variance is None:
+        value = box.center if box.clean is None else box.clean
+        axes = [axis for axis in range(value.dim()) if axis != 1]
+        variance, mean = torch.var_mean(value, axes, correction=0)
+        _remember(layer, mean.detach(), variance.detach(), value.numel() // value.shape[1])
+    factor = torch.rsqrt(variance + layer.eps) * (1 if layer.weight is None else layer.weight)
+    return box.scaled(factor, (0 if layer.bias is None else layer.bias) - mean * factor)
+
+
+@torch.no_grad()
+def _remember(layer: nn.BatchNorm1d | nn.BatchNorm2d, mean: Tensor, variance: Tensor, count: int) -> None:
+    """Running statistics as torch's batch norm updates them."""
+    if layer.running_mean is None or layer.running_var is None or layer.num_batches_tracked is None:
+        return
+    layer.num_batches_tracked += 1
+    share = 1 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
+    layer.running_mean.lerp_(mean, share)
+    layer.running_var.lerp_(variance * (count / max(1, count - 1)), share)
+
+
+def _apply(layer: nn.Conv2d | nn.Linear, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if isinstance(layer, nn.Linear):
+        return F.linear(value, weight, bias)
+    return F.conv2d(value, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
