@@ -9,7 +9,7 @@ from torch import nn
 from radii.errors import InputError
 from radii.models.zoo.convnets import CNN1, LeNet5
 from radii.models.zoo.wide_resnet import WideResNet
-from radii.training.attackable import attackable, channels_last, couples_rows, same_in_both_modes
+from radii.training.attackable import attackable, couples_rows, same_in_both_modes
 
 
 def seasoned(net: nn.Module) -> nn.Module:
@@ -83,23 +83,3 @@ def test_which_networks_are_one_function_in_both_modes() -> None:
     assert not couples_rows(CNN1((1, 8, 8), 3))
     assert couples_rows(WideResNet((1, 8, 8), 3, depth=10))
     assert couples_rows(Own())
-
-
-def test_channels_last_changes_the_order_in_memory_alone() -> None:
-    net = LeNet5((3, 8, 8), 3)
-    x, before = torch.rand(4, 3, 8, 8), {name: value.clone() for name, value in net.state_dict().items()}
-    expected = net(x)
-    with channels_last(net):
-        assert net.conv1.weight.is_contiguous(memory_format=torch.channels_last)
-        assert torch.allclose(net(x), expected, atol=1e-6)
-    assert net.conv1.weight.is_contiguous()
-    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-
-
-def test_networks_that_crash_torchs_kernel_keep_their_order() -> None:
-    """A 1x1 convolution of stride 2 on 4 channels stored channels last corrupts memory in torch 2.13 on CPUs."""
-    net = WideResNet((1, 8, 8), 3, depth=10, widen=0.25)
-    with channels_last(net):
-        assert all(weight.is_contiguous() for weight in net.parameters())
-        for _ in range(3):
-            net(torch.rand(16, 1, 8, 8)).sum().backward()

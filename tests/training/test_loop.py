@@ -18,8 +18,8 @@ from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
+from radii.models.io.tensor_files import read_tensors as read
 from radii.randomness import numpy_stream, stream_seed, threads
-from radii.training.checkpoint import read
 from radii.training.events import recorded
 from radii.training.loop import History, Recipe, accuracy_on, train
 from radii.training.objectives.adversarial import AdversarialTraining
@@ -255,7 +255,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_again(
         content = bytearray(path.read_bytes())
     path.write_bytes({"garbage": b"\x80\x04garbage", "truncated": content[: len(content) // 2]}.get(kind, content))
     again, _ = fit(recipe, path)
-    assert "It is set aside; the training starts from the beginning." in caplog.text
+    assert "It is renamed; the training starts from the beginning." in caplog.text
     assert (tmp_path / "damaged-checkpoint.safetensors").exists()
     for name, tensor in whole.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name])

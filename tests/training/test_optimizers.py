@@ -21,10 +21,10 @@ import radii
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
+from radii.models.io.tensor_files import read_tensors as read
 from radii.models.layers.manifold import OrthogonalParameter, orthogonality_defect
 from radii.models.zoo.isometric import Isometric
 from radii.randomness import numpy_stream, threads
-from radii.training.checkpoint import read
 from radii.training.distributed import teamwork
 from radii.training.loop import Recipe, accuracy_on, train
 from radii.training.objectives.cross_entropies import OffsetCrossEntropy

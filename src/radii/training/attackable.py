@@ -19,7 +19,6 @@ from torch import nn
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
 from radii.models.layers.affine import folded_batch_norm
-from radii.models.memory_order import reorderable
 
 Mode = Literal["eval", "train"]
 _KNOWN = ("torch.nn.modules.", "radii.models.")
@@ -27,7 +26,7 @@ _KNOWN = ("torch.nn.modules.", "radii.models.")
 
 @contextmanager
 def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
-    """``model`` with frozen parameters in this context; afterwards everything is as it was before.
+    """Freeze the parameters of ``model`` in this context; afterwards everything is as it was before.
 
     Args:
         model: the network in training.
@@ -50,9 +49,9 @@ def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
 
 
 def same_in_both_modes(model: nn.Module) -> bool:
-    """Whether train and eval mode are certainly the same function, so that one forward pass serves both.
+    """Whether ``model`` certainly computes one function in train and eval mode, so that one forward pass serves both.
 
-    True only for networks made of torch's and this package's modules without
+    True only for networks of torch's and this package's modules without
     batch norm and active dropout; a user's own module may do anything in train mode.
     """
     return not couples_rows(model) and not any(
@@ -62,7 +61,7 @@ def same_in_both_modes(model: nn.Module) -> bool:
 
 
 def couples_rows(model: nn.Module) -> bool:
-    """Whether a row's output may depend on the rest of its batch (batch norm in train mode, or an unknown module)."""
+    """Whether an output of ``model`` may depend on other rows of the batch: batch norm, or an unknown module."""
     return any(
         isinstance(module, nn.modules.batchnorm._NormBase) or not type(module).__module__.startswith(_KNOWN)
         for module in model.modules()
@@ -125,19 +124,3 @@ def _fused(convolution: nn.Module | None, norm: nn.Module | None) -> nn.Conv2d:
         "bias": nn.Parameter(bias.to(weight.dtype), requires_grad=False),
     }
     return fused
-
-
-@contextmanager
-def channels_last(model: nn.Module) -> Iterator[None]:
-    """Plain convolutions with their weights stored channels last, which CPU and GPU kernels are faster with.
-
-    The order is put back at the end.
-    """
-    plain = reorderable(model)
-    for module in plain:
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    try:
-        yield
-    finally:
-        for module in plain:
-            module.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]

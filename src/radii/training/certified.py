@@ -2,8 +2,8 @@
 
 L2 threats get the isometric network of this module, Linf threats :mod:`radii.training.certified_intervals`.
 
-How its figures were chosen, on held-out training images only, is told in
-docs/notes/certified-training.md.
+docs/notes/certified-training.md tells how its figures were chosen, on held-out
+training images only.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from radii.training.recipes import Plan
 
 @dataclass(frozen=True)
 class Length:
-    """How much a budget computes.
+    """The size of a training at one budget.
 
-    ``work``: as many multiply-adds of forward passes, optimizer included (see
-    :func:`multiply_adds`); 4e11 are about a core-minute of training. ``epochs``: the most passes over the data, which
-    small datasets reach first. ``width``: channels of the network for images of
-    many tokens.
+    Args:
+        work: multiply-adds of all forward passes, see :func:`multiply_adds`; 4e11 are about a core-minute.
+        epochs: the largest number of passes over the data; small datasets reach it before ``work``.
+        width: channels of the network for images of many tokens.
     """
 
     work: float
@@ -90,19 +90,22 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
 
 
 def offset(radius: float) -> float:
-    """The margin that the loss asks for, in logits."""
+    """The margin that the loss asks for at the L2 ``radius``, in logits."""
     return round(0.6 + 0.9 * radius, 3)
 
 
 def temperature(radius: float, epochs: float, color: bool) -> float:
-    """How far beyond that margin the loss still rewards more."""
+    """The temperature of the loss from ``radius``, ``epochs`` and ``color``; a larger one rewards larger margins."""
     by_length = min(max(0.5 * (4 / epochs) ** 0.25, 0.3), 0.5)
     by_radius = min(2 * radius, 2.0) if color else 0.2 + 0.3 * radius**2
     return round(max(by_length, by_radius), 3)
 
 
 def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
-    """Arguments of the isometric network: few large tokens for small grey images, 8 x 8 for color images."""
+    """Arguments of the isometric network for inputs of ``shape``: few large tokens for grey images, 8 x 8 for color.
+
+    ``width`` is the number of channels where there are many tokens.
+    """
     if len(shape) == 1:
         return {"width": _even(max(64, min(shape[0], MOST_WIDTH))), "depth": DEPTH}
     channels, side = shape[0], max(shape[1:])
@@ -113,10 +116,15 @@ def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
 
 
 def multiply_adds(shape: tuple[int, ...], model: dict[str, Any], batch_size: int) -> float:
-    """The cost of one training step in multiply-adds of forward passes, about.
+    """About how many multiply-adds of forward passes one training step costs.
 
-    The batch's own, and two products of each square matrix for the optimizer: it
-    computes about twenty, on larger matrices than tokens make and without a backward pass.
+    The optimizer counts as two products of each square matrix: it computes about
+    twenty, but they are faster than products with tokens and have no backward pass.
+
+    Args:
+        shape: the shape of one input.
+        model: the arguments of the network, see :func:`network`.
+        batch_size: points in one batch.
     """
     tokens = 1 if len(shape) == 1 else model["tokens"] ** 2
     patch, width, depth = prod(shape) / tokens, model["width"], model["depth"]
@@ -124,7 +132,7 @@ def multiply_adds(shape: tuple[int, ...], model: dict[str, Any], batch_size: int
 
 
 def augmentation(shape: tuple[int, ...], epochs: float) -> dict[str, Any]:
-    """Color images are mirrored, and moved by a pixel in long trainings; grey ones may be signs, which have sides."""
+    """Random changes for images of ``shape``: color images are mirrored, and moved by a pixel beyond 60 ``epochs``."""
     if len(shape) == 1 or max(shape[1:]) <= 12:
         return {}
     return {"flip": shape[0] > 1, "crop": 1 if shape[0] > 1 and epochs > 60 else 0}

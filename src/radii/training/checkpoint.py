@@ -11,42 +11,32 @@ import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
-from radii.models.io.tensor_files import read_tensors, write_tensors
-
-
-def write(path: Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
-    """Tensors and JSON data into one file; a power cut keeps the old one."""
-    write_tensors(path, tensors, meta)
-
-
-def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What :func:`write` wrote."""
-    tensors, meta = read_tensors(path)
-    if not meta:
-        raise InputError(f"{path} is not a checkpoint of radii.")
-    return tensors, meta
+from radii.models.io.tensor_files import read_tensors
 
 
 def latest(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The checkpoint to continue from; None if there is none, or only a damaged one, which is then set aside."""
+    """Tensors and JSON data of the checkpoint ``path``; None without one, or if it is damaged, which renames it."""
     if not path.exists():
         return None
     try:
-        return read(path)
+        tensors, meta = read_tensors(path)
+        if not meta:
+            raise InputError(f"{path} is not a checkpoint of radii.")
+        return tensors, meta
     except InputError as error:
         with suppress(FileNotFoundError):  # another process of the same training was faster
             path.rename(damaged(path))
-        logging.getLogger("radii").warning("%s It is set aside; the training starts from the beginning.", error)
+        logging.getLogger("radii").warning("%s It is renamed; the training starts from the beginning.", error)
         return None
 
 
 def damaged(path: Path) -> Path:
-    """Where a checkpoint that cannot be read is set aside."""
+    """The new name of the checkpoint ``path`` if it cannot be read."""
     return path.with_name(f"damaged-{path.name}")
 
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights, buffers and the optimizer's per-parameter tensors under one flat naming."""
+    """Weights and buffers of ``model`` and the tensors of ``optimizer``, each under one flat name."""
     tensors = {f"model/{key}": value for key, value in model.state_dict().items()}
     for number, state in optimizer.state_dict()["state"].items():
         for key, value in state.items():
@@ -56,7 +46,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Te
 
 
 def restore(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what :func:`state_of` took."""
+    """Copy ``tensors``, which :func:`state_of` collected, into ``model`` and ``optimizer``."""
     model.load_state_dict(section(tensors, "model"))
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -67,5 +57,5 @@ def restore(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[st
 
 
 def section(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """What a checkpoint holds under ``name``."""
+    """Those ``tensors`` of a checkpoint whose names begin with ``name``, without that prefix."""
     return {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}

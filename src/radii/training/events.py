@@ -15,10 +15,10 @@ _folder: ContextVar[Path | None] = ContextVar("radii_events", default=None)
 
 @contextmanager
 def recorded(folder: Path | None) -> Iterator[None]:
-    """Let every training in this context write its curves to ``folder``; None writes nothing.
+    """Within this context every training writes its curves to ``folder``; None writes nothing.
 
     Raises:
-        InputError: a folder is given and the package tensorboard is not installed.
+        InputError: ``folder`` is not None and the package tensorboard is not installed.
     """
     if folder is not None:
         _writer_class()

@@ -31,7 +31,7 @@ class Inner:
         step: length of a step, as a share of the radius.
         start: ``uniform`` in the ball (Madry et al. 2018), or ``normal``: x + 0.001 N(0, I) (Zhang et al. 2019).
         warmup: share of the training in which the radius grows from 0 to its full size.
-        mode: of the network during the search, ``eval`` or ``train``.
+        mode: mode of the network during the search, ``eval`` or ``train``.
 
     Raises:
         InputError: an l1 ball, or numbers outside their range.
@@ -56,11 +56,11 @@ class Inner:
 
     def ball_at(self, moment: Moment) -> Ball:
         """The ball at this moment of the warm-up."""
-        grown = 1.0 if not self.warmup else min(1.0, (moment.number + 1) / (self.warmup * moment.total))
-        return self.ball.with_radius(self.ball.radius * grown)
+        share = 1.0 if not self.warmup else min(1.0, (moment.number + 1) / (self.warmup * moment.total))
+        return self.ball.with_radius(self.ball.radius * share)
 
     def begin(self, x: Tensor, moment: Moment) -> Tensor:
-        """Where the search begins."""
+        """The point at which the search begins, for each row of ``x``."""
         ball = self.ball_at(moment)
         if moment.number == 0 and ball.box is not None and not bool(((x >= ball.box[0]) & (x <= ball.box[1])).all()):
             raise InputError(

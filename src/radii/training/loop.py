@@ -24,13 +24,14 @@ from radii.data.batches import Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.classifier import predict
+from radii.models.io.tensor_files import write_tensors
+from radii.models.memory_order import channels_last
 from radii.randomness import stream_seed
 from radii.training import checkpoint as checkpoints
-from radii.training.attackable import channels_last
-from radii.training.average import WeightAverage
 from radii.training.distributed import Team, team
 from radii.training.events import curves
 from radii.training.objectives.objective import Loss, Moment, Objective
+from radii.training.optimizers import WeightAverage
 from radii.training.schedule import Optimizer
 from radii.training.schedule import Recipe as Recipe
 
@@ -40,15 +41,15 @@ class Epoch:
     """The results of one pass over the data.
 
     Args:
-        number: of the pass, from 0.
+        number: the number of the pass, from 0.
         loss: mean training loss.
-        train_accuracy: mean over the batches while they were trained on.
-        test_accuracy: in eval mode after the pass; None if it was not measured.
+        train_accuracy: mean accuracy of the batches, each measured during its own training step.
+        test_accuracy: accuracy in eval mode after the pass; None if it was not measured.
     """
 
     number: int
     loss: float
-    train_accuracy: float  # while training: running mean over the epoch's batches
+    train_accuracy: float
     test_accuracy: float | None
 
 
@@ -104,10 +105,10 @@ class _Course:
 
     def resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
-        found = None if self.path is None else checkpoints.latest(self.path)
-        if found is None:
+        stored = None if self.path is None else checkpoints.latest(self.path)
+        if stored is None:
             return
-        tensors, meta = found
+        tensors, meta = stored
         checkpoints.restore(self.model, self.optimizer, tensors)
         if self.average is not None:
             self.average.restore(checkpoints.section(tensors, "average"))
@@ -128,7 +129,7 @@ class _Course:
             tensors = checkpoints.state_of(self.model, self.optimizer)
             if self.average is not None:
                 tensors |= {f"average/{key}": value for key, value in self.average.tensors.items()}
-            checkpoints.write(self.path, tensors, meta)
+            write_tensors(self.path, tensors, meta)
 
     def diverged(self, what: str) -> InputError:
         """The error of a training whose numbers are no longer finite."""
@@ -159,10 +160,10 @@ def train(
         data: the training points.
         objective: the loss, see :mod:`radii.training.objectives`.
         recipe: length, batches, optimizer, augmentation.
-        seed: of shuffles, augmentation and attacks.
-        test: measured after every ``recipe.test_every`` epochs.
-        checkpoint: file of the state; training continues from it if it exists.
-        checkpoint_seconds: time between two checkpoints.
+        seed: the seed of shuffles, augmentation and attacks; default 0.
+        test: points on which accuracy is measured after every ``recipe.test_every`` epochs; default none.
+        checkpoint: file of the state; training continues from it if it exists; default none.
+        checkpoint_seconds: seconds between two checkpoints; default 30.
 
     Returns:
         Loss and accuracies of every epoch.
@@ -181,7 +182,7 @@ def train(
     with (
         progress.task(f"training on {data.name}", total, "steps") as bar,
         torch.random.fork_rng(devices=[]),
-        channels_last(model),
+        channels_last(model, trained=True)(),
         curves(crew.leads) as plot,
     ):
         step = crew.joined(model, objective)
@@ -225,7 +226,7 @@ def _remaining(batches: Batches, total: int, done: int) -> Iterator[tuple[Tensor
 def _descend(
     step: nn.Module, course: _Course, x: Tensor, y: Tensor, moment: Moment, crew: Team
 ) -> tuple[float, float, float]:
-    """One optimizer step; the sums of loss and correct answers, and how many points there were, over the team."""
+    """One optimizer step; returns the sum of losses, the correct answers and the points, over all processes."""
     course.model.train()
     settings = course.settings
     settings.set(course.optimizer, moment.number, moment.total)

@@ -1,4 +1,4 @@
-"""Manifold: the optimizer of networks with orthogonal matrices."""
+"""Manifold, the optimizer of networks with orthogonal matrices, and the running average of a network's weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
-from radii.models.layers.manifold import OrthogonalParameter, polar_factor, retracted, tangent
+from radii.models.layers.manifold import OrthogonalParameter, polar_factor, retract, tangent
 
 
 class Manifold(torch.optim.Optimizer):
@@ -83,7 +83,7 @@ class Manifold(torch.optim.Optimizer):
             state["momentum"] = torch.zeros_like(weight)
         direction = state["momentum"].mul_(group["momentum"]).add_(gradient)
         direction = tangent(weight, gradient + group["momentum"] * direction)
-        weight.copy_(retracted(retracted(weight - group["lr"] * polar_factor(direction))))
+        weight.copy_(retract(retract(weight - group["lr"] * polar_factor(direction))))
 
     @staticmethod
     def _by_adam(weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
@@ -96,3 +96,37 @@ class Manifold(torch.optim.Optimizer):
         mean = state["mean"].lerp_(gradient, 1 - fast) / (1 - fast**steps)
         square = state["square"].lerp_(gradient.square(), 1 - slow) / (1 - slow**steps)
         weight.addcdiv_(mean, square.sqrt_().add_(1e-8), value=-group["lr"])
+
+
+class WeightAverage:
+    """a <- d a + (1 - d) w after every step (Polyak & Juditsky 1992, with exponential weights).
+
+    d = min(``decay``, (1 + t) / (10 + t)) after t steps, so that the first, random
+    weights soon have no influence. Floating point buffers (the statistics of batch
+    norms) are averaged too, whole numbers are copied. The training itself does not
+    use the average. (``torch.optim.swa_utils`` averages whole-number buffers like
+    weights and starts at the first update; stored runs would change their bits.)
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.tensors: dict[str, Tensor] = {key: value.detach().clone() for key, value in model.state_dict().items()}
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module, steps: int) -> None:
+        """Update the average with the weights of ``model`` after ``steps`` steps."""
+        share = 1 - min(self.decay, (1 + steps) / (10 + steps))
+        for key, value in model.state_dict().items():
+            if value.is_floating_point():
+                self.tensors[key].lerp_(value, share)
+            else:
+                self.tensors[key].copy_(value)
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Continue with a stored average."""
+        for key, value in self.tensors.items():
+            value.copy_(tensors[key])
+
+    def give(self, model: nn.Module) -> None:
+        """Replace the weights of ``model`` by the average."""
+        model.load_state_dict(self.tensors)

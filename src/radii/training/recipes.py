@@ -18,7 +18,7 @@ from radii.training.preprocessing import Preprocessing
 
 Settings = Mapping[str, Any]
 NOTHING: Settings = MappingProxyType({})
-SAME_SEARCH = {"adversarial", "trades", "robust-self-training"}  # whose inner search has the same settings
+SAME_SEARCH = {"adversarial", "trades", "robust-self-training"}  # their inner searches have the same settings
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class PaperRecipe:
     """
 
     source: str
-    data: str  # what the paper trains on
+    data: str
     model: str
     method: str
     settings: Settings
     cpu: Settings
     smoke: Settings
     preprocessing: Preprocessing = "none"
-    by_method: Mapping[str, Settings] = field(default_factory=dict)  # what changes if another method is asked for
+    by_method: Mapping[str, Settings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,9 @@ def plan(name: str, budget: Budget = "paper", model: str | None = None, method: 
         model: another network than the recipe's; drops the recipe's arguments of its own network.
         method: another objective than the recipe's; drops the recipe's arguments of its own objective.
 
+    Returns:
+        Model, method, preprocessing and settings.
+
     Raises:
         InputError: an unknown recipe or budget.
     """
@@ -86,7 +89,7 @@ def plan(name: str, budget: Budget = "paper", model: str | None = None, method: 
 
 
 def laid_over(below: Settings, above: Settings) -> dict[str, Any]:
-    """``above`` over ``below``, section by section."""
+    """Settings of ``below`` with those of ``above`` in their place, section by section."""
     merged = dict(below)
     for key, value in above.items():
         inner = merged.get(key)

@@ -41,7 +41,7 @@ def tangent(matrix: Tensor, direction: Tensor) -> Tensor:
     return direction - matrix @ ((inner + inner.mT) / 2)
 
 
-def retracted(matrix: Tensor) -> Tensor:
+def retract(matrix: Tensor) -> Tensor:
     """One Newton-Schulz step back to the manifold, 1.5 W - 0.5 W W^T W: a defect e becomes about 3 e^2 / 4."""
     gram = thin_gram(matrix)
     return 1.5 * matrix - 0.5 * (matrix @ gram if matrix.shape[-2] >= matrix.shape[-1] else gram @ matrix)

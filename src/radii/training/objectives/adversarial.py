@@ -75,7 +75,7 @@ class Trades:
             with torch.no_grad(), attackable(model, self.inner.mode) as net:
                 center = net(x)
             worst = self._search(model, x, moment, center)
-            clean, moved = both(model, x, worst)
+            clean, moved = both_logits(model, x, worst)
         return Loss(F.cross_entropy(clean, y) + self.beta * divergence(clean, moved) / len(x), clean)
 
     def _search(self, model: nn.Module, x: Tensor, moment: Moment, center: Tensor) -> Tensor:
@@ -87,8 +87,8 @@ def divergence(logits: Tensor, moved: Tensor) -> Tensor:
     return F.kl_div(F.log_softmax(moved, 1), F.log_softmax(logits, 1), reduction="sum", log_target=True)
 
 
-def both(model: nn.Module, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits of clean and perturbed inputs: by one pass over both, unless the rows of a batch influence each other."""
+def both_logits(model: nn.Module, x: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits of ``model`` at ``x`` and ``moved``, by one pass over both unless rows of a batch influence each other."""
     if couples_rows(model):
         return model(x), model(moved)
     clean, far = model(torch.cat([x, moved])).chunk(2)

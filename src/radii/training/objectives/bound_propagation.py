@@ -28,8 +28,8 @@ class IntervalBounds:
     propagation, with the last linear layers merged. Batch norms act as in eval mode.
 
     Args:
-        radius: of the ball at the end of the ramp.
-        norm: of the ball.
+        radius: radius of the ball at the end of the ramp.
+        norm: norm of the ball.
         warmup: share of the training after which the radius begins to grow from 0.
         ramp: share of the training at which it reaches ``radius``.
         clean: k at the end of the ramp; it is 1 at the beginning.
@@ -54,7 +54,7 @@ class IntervalBounds:
 
     def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
         """The mixture at this moment's radius."""
-        grown = self.grown(moment)
+        grown = self.growth(moment)
         k = 1 - grown * (1 - self.clean)
         with torch.set_grad_enabled(k > 0):  # at k = 0 the logits are only looked at
             logits = model(x)
@@ -64,12 +64,12 @@ class IntervalBounds:
         worst = self.worst_logits(model, x, y, logits.shape[1], self.ball.with_radius(self.ball.radius * grown), moment)
         return Loss((1 - k) * F.cross_entropy(worst, y) + k * natural, logits)
 
-    def grown(self, moment: Moment) -> float:
-        """How much of the radius is reached: 0 to 1."""
+    def growth(self, moment: Moment) -> float:
+        """The present radius over the full radius, 0 to 1."""
         return min(1.0, max(0.0, (moment.fraction - self.warmup) / (self.ramp - self.warmup)))
 
     def network(self, model: nn.Module, x: Tensor) -> Network:
-        """The model's layers with present weights; what it does is traced once."""
+        """The model's layers with their present weights; the model is traced once."""
         if model not in self._traces:
             self._traces[model] = trace(model, tuple(x.shape[1:]))
         return build(self._traces[model])
@@ -82,7 +82,7 @@ class IntervalBounds:
 
 
 def all_margins(y: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
-    """Coefficients of logit_y - logit_c for every class c: [n, classes, classes]."""
+    """Coefficients of logit_y - logit_c for every class c, in ``dtype``: labels ``y`` [n] -> [n, classes, classes]."""
     own = F.one_hot(y, classes).to(dtype)[:, None]
     return own - torch.eye(classes, dtype=dtype, device=y.device)
 
@@ -95,7 +95,7 @@ class CrownIBP(IntervalBounds):
 
     Args:
         radius: as in :class:`IntervalBounds`, like the next four.
-        norm: of the ball.
+        norm: norm of the ball.
         warmup: when the radius begins to grow.
         ramp: when it is complete.
         clean: weight of the clean loss at the end.
@@ -118,7 +118,7 @@ class CrownIBP(IntervalBounds):
         """Negated mixed lower bounds of logit_y - logit_c, 0 for c = y: [n, classes]."""
         network, region = self.network(model, x), region_of(x, ball, x.dtype)
         bounds, specs = forward(network, region), all_margins(y, classes, x.dtype)
-        share = 1 - self.grown(moment) * (1 - self.final)
+        share = 1 - self.growth(moment) * (1 - self.final)
         intervals = backward(network, bounds, region, specs, network.output, deep=False)
         if share == 0:
             return -intervals

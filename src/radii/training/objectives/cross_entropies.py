@@ -57,10 +57,10 @@ class GaussianNoise:
 
 
 def offset_cross_entropy(logits: Tensor, y: Tensor, offset: float = 0.25, temperature: float = 0.25) -> Tensor:
-    """T * CE((s - offset * onehot(y)) / T, y), averaged over the batch.
+    """T * CE((s - offset * onehot(y)) / T, y) of the ``logits`` s, averaged over the batch.
 
     The true logit is lowered by ``offset`` before the softmax, so it must win
-    by a margin; a small temperature stops rewarding margins beyond it. Shapes:
+    by a margin; with a small ``temperature`` T, larger margins earn nothing. Shapes:
     [n, classes], [n] -> scalar.
     """
     shifted = logits - offset * F.one_hot(y, logits.shape[1])

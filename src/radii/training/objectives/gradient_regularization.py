@@ -46,7 +46,7 @@ class GradientRegularization:
     """loss = mean of CE(f(x), y) + weight * ||grad_x CE(f(x), y)||_2^2.
 
     Args:
-        weight: of the penalty.
+        weight: weight of the penalty.
         variant: ``double-backpropagation`` is the formula above.
             ``finite-difference`` replaces the squared norm by
             ((CE(x + h d) - CE(x)) / h)^2, d the unit gradient of the loss, held

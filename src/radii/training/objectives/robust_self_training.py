@@ -17,7 +17,7 @@ from radii.models.io.bundle import load_bundle
 from radii.threat import Ball
 from radii.training.attackable import Mode
 from radii.training.inner import Inner
-from radii.training.objectives.adversarial import both
+from radii.training.objectives.adversarial import both_logits
 from radii.training.objectives.objective import Loss, Moment
 
 
@@ -30,7 +30,7 @@ class RobustSelfTraining:
 
     Args:
         threat: the ball, for instance ``linf:0.3``.
-        weight: of the adversarial term; 1/2, 1 and 2 in Yang et al. 2020.
+        weight: weight of the adversarial term; 1/2, 1 and 2 in Yang et al. 2020.
         steps: ascent steps.
         step: length of a step, as a share of the radius.
         warmup: share of the training in which the radius grows to its full size.
@@ -69,7 +69,7 @@ class RobustSelfTraining:
             more, guesses = self._drawn(x, moment)
             x, y = torch.cat([x, more]), torch.cat([y, guesses])
         worst = self.inner.maximize(model, x, moment, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
-        clean, moved = both(model, x, worst)
+        clean, moved = both_logits(model, x, worst)
         return Loss(F.cross_entropy(clean, y) + self.weight * F.cross_entropy(moved, y), clean[:labeled])
 
     def _drawn(self, x: Tensor, moment: Moment) -> tuple[Tensor, Tensor]:

@@ -10,10 +10,10 @@ from torch import nn
 
 from radii.data.dataset import Dataset
 from radii.randomness import numpy_stream, threads
-from radii.training.average import WeightAverage
 from radii.training.checkpoint import read, section
 from radii.training.loop import Recipe, train
 from radii.training.objectives.cross_entropies import Natural
+from radii.training.optimizers import WeightAverage
 
 
 def points() -> Dataset:
