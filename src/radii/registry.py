@@ -80,21 +80,21 @@ class Registry:
             )
         return result
 
-    def arguments(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """``given`` checked against the factory's signature, with its defaults written out."""
+    def arguments(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """``values`` checked against the factory's signature, with its defaults written out."""
         parameters = inspect.signature(self.factory(name)).parameters
         settable = {
             key: parameter
             for key, parameter in parameters.items()
             if key not in self.positional and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         }
-        for key in given:
+        for key in values:
             if key not in settable:
                 raise unknown_name(f"argument of {self.kind} {name!r}", key, settable)
         complete = {}
         for key, parameter in settable.items():
-            if key in given:
-                complete[key] = _coerced(f"{name}.{key}", given[key], parameter.default)
+            if key in values:
+                complete[key] = _coerced(f"{name}.{key}", values[key], parameter.default)
             elif parameter.default is inspect.Parameter.empty:
                 raise InputError(f"{self.kind} {name!r} needs the argument {key!r}.")
             else:

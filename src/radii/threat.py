@@ -159,13 +159,13 @@ def per_row(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
-def converted(radius: Tensor, given: Norm, wanted: Norm, dimension: int) -> Tensor:
+def converted(radius: Tensor, source: Norm, target: Norm, dimension: int) -> Tensor:
     """The radius that a ball of another norm fits into: ||v||_p <= c ||v||_q gives r_q = r_p / c.
 
     ||v||_inf <= ||v||_2 <= ||v||_1, ||v||_1 <= sqrt(d) ||v||_2 <= d ||v||_inf.
     """
     order: dict[Norm, float] = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
-    return radius / max(1.0, sqrt(dimension) ** (2 * (order[given] - order[wanted])))
+    return radius / max(1.0, sqrt(dimension) ** (2 * (order[source] - order[target])))
 
 
 def parse_radius(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Suites: the worst case per point, their members and budgets, and the audited bound."""
+"""Suites: the worst case per point, their members and budgets, and the bound of the sampled suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from radii.attacks.apgd import APGD
 from radii.attacks.attack import AttackResult
-from radii.attacks.by_name import attack, named
+from radii.attacks.by_name import attack, attack_by_name
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
@@ -37,9 +37,9 @@ def test_standard_has_the_budgets_of_autoattack() -> None:
         FAB(steps=100, targets=9, restarts=1),
         Square(queries=5000, share=0.8, restarts=1),
     ]
-    assert [member.attack for member in members("audited")] == attacks
+    assert [member.attack for member in members("sampled")] == attacks
     assert {member.name for member in members("exhaustive")} >= {member.name for member in members("standard")}
-    assert set(SUITES) == {"standard", "audited", "exhaustive", "fast", "black-box", "pgd"}
+    assert set(SUITES) == {"standard", "sampled", "exhaustive", "fast", "black-box", "pgd"}
     with pytest.raises(InputError, match="Did you mean 'standard'"):
         members("standart")
 
@@ -95,7 +95,7 @@ class Pattern:
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.1, 0.4])
 def test_the_stated_bound_covers_in_repetitions(share: float) -> None:
-    """400 audited runs on break patterns of known share: the bound covers the full run's breaks in 95% of them.
+    """400 sampled runs on break patterns of known share: the bound covers the full run's breaks in 95% of them.
 
     The limit allows three standard deviations of the simulation below 95%.
     """
@@ -106,14 +106,14 @@ def test_the_stated_bound_covers_in_repetitions(share: float) -> None:
     attacks += (Member("square", Pattern(0.2 + share)),)
     full = first_breaks(run_suite(attacks, model, x, y, ball))
     late = full["fab-t"] + full["square"]
-    audits = [run_suite(attacks, model, x, y, ball, seed, audit=sample).audit for seed in range(repetitions)]
+    audits = [run_suite(attacks, model, x, y, ball, seed, sample=sample).survivor_bound for seed in range(repetitions)]
     covered = sum(audit is not None and audit.at_most >= late for audit in audits) / repetitions
     assert covered >= 0.95 - 3 * (0.95 * 0.05 / repetitions) ** 0.5
     widths = [audit.at_most - late for audit in audits if audit is not None]
     assert sum(widths) / len(widths) < 0.2 * n, "and is not covering by being useless"
 
 
-def test_audited_results_bound_the_full_run(digits_net: nn.Module, digits: Digits) -> None:
+def test_sampled_results_bound_the_full_run(digits_net: nn.Module, digits: Digits) -> None:
     """On a model where only Square works, the bound from a sample covers what a full run breaks."""
 
     class Staircase(nn.Module):
@@ -125,13 +125,13 @@ def test_audited_results_bound_the_full_run(digits_net: nn.Module, digits: Digit
     ball = Ball("linf", 0.12)
     covered = 0
     for seed in range(3):
-        part = run_suite(attacks, Staircase(), x, y, ball, seed=seed, audit=20)
+        part = run_suite(attacks, Staircase(), x, y, ball, seed=seed, sample=20)
         full = run_suite(attacks, Staircase(), x, y, ball, seed=seed)
         assert first_breaks(full)["square"] > 5
-        assert part.audit is not None
-        assert part.audit.sampled == 20
+        assert part.survivor_bound is not None
+        assert part.survivor_bound.sampled == 20
         assert part.passes["square"] < full.passes["square"]
-        covered += part.audit.at_most >= first_breaks(full)["square"]
+        covered += part.survivor_bound.at_most >= first_breaks(full)["square"]
     assert covered >= 2
 
 
@@ -148,10 +148,10 @@ def test_attacks_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "from radii.attacks.pgd import PGD\nONE_STEP = PGD(steps=1)\nclass Own(PGD): pass\nNUMBER = 3\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert named("own_attacks:ONE_STEP") == PGD(steps=1)
-    assert named("own_attacks:Own").steps == 40  # type: ignore[attr-defined]
+    assert attack_by_name("own_attacks:ONE_STEP") == PGD(steps=1)
+    assert attack_by_name("own_attacks:Own").steps == 40  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="must be callable"):
-        named("own_attacks:NUMBER")
+        attack_by_name("own_attacks:NUMBER")
 
 
 def test_inputs_are_never_changed(digits_net: nn.Module, digits: Digits) -> None:

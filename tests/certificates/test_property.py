@@ -1,4 +1,4 @@
-"""VNN-LIB written, read back and refuted."""
+"""VNN-LIB properties: written, read as queries, and refuted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+from radii.certificates.complete.query import read_query
 from radii.certificates.vnnlib import (
     local_robustness,
     read_counterexample,
-    read_property,
     refutes,
     write_instances,
     write_property,
@@ -26,10 +26,12 @@ def test_reading_gives_what_was_written(tmp_path: Path) -> None:
     x = torch.rand(1, 3, 3, generator=torch.Generator().manual_seed(0))
     statement = local_robustness(x, 2, 4, Ball("linf", 0.1))
     write_property(tmp_path / "p.vnnlib", statement)
-    again = read_property(tmp_path / "p.vnnlib")
-    assert np.array_equal(again.lower, statement.lower)
-    assert np.array_equal(again.upper, statement.upper)
-    assert (again.label, again.classes) == (2, 4)
+    again = read_query(tmp_path / "p.vnnlib")
+    assert (again.inputs, again.outputs, len(again.cases)) == (9, 4, 3)
+    for case, rival in zip(again.cases, (0, 1, 3), strict=True):
+        assert np.array_equal(case.lower, statement.lower)
+        assert np.array_equal(case.upper, statement.upper)
+        assert np.array_equal(case.matrix, np.eye(4)[[2]] - np.eye(4)[[rival]])  # y_2 - y_rival <= 0
     text = (tmp_path / "p.vnnlib").read_text()
     assert text.count("declare-const X_") == 9
     assert not re.search(r"\de[-+]?\d", text)  # no exponents
@@ -61,7 +63,8 @@ def test_instances_hold_the_same_network(tmp_path: Path) -> None:
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     logits = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
     assert np.allclose(logits, model(x).detach().numpy(), atol=1e-5)
-    assert [read_property(path).label for path in files] == logits.argmax(1).tolist()
+    labels = [int(read_query(path).cases[0].matrix[0].argmax()) for path in files]
+    assert labels == logits.argmax(1).tolist()
     assert (tmp_path / "instances.csv").read_text().splitlines()[0] == "model.onnx,point-0-0.05.vnnlib,60"
 
 
@@ -70,8 +73,3 @@ def test_bad_input_is_said(tmp_path: Path) -> None:
         local_robustness(torch.rand(3), 0, 2, Ball("l2", 0.1))
     with pytest.raises(InputError, match="label"):
         local_robustness(torch.rand(3), 5, 2, Ball("linf", 0.1))
-    (tmp_path / "no").write_text("(assert true)")
-    with pytest.raises(InputError, match="not a local robustness"):
-        read_property(tmp_path / "no")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_property(tmp_path / "none")

@@ -182,8 +182,8 @@ def test_an_evaluation_in_parts_is_the_evaluation_of_the_whole(tmp_path: Path) -
     assert one.result["robust"] == many.result["robust"]
 
 
-def test_an_audited_evaluation_is_not_divided() -> None:
+def test_a_sampled_evaluation_is_not_divided() -> None:
     data = DataSpec.of("digits")
     training = train_step(data, "mlp", "natural", {"epochs": 1})
     with pytest.raises(ValueError, match="cannot be divided"):
-        Evaluate(model=training, data=data, ball=Ball("linf", 0.1), suite="audited", parts=2)
+        Evaluate(model=training, data=data, ball=Ball("linf", 0.1), suite="sampled", parts=2)

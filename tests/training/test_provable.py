@@ -53,7 +53,7 @@ def test_gradients_reach_every_weight_and_follow_the_loss(objective) -> None:
 
 def test_the_radius_grows_and_clean_loss_fades() -> None:
     objective = IntervalBounds(0.3, warmup=0.1, ramp=0.6)
-    assert [objective.grown(Moment(n, 100)) for n in (0, 10, 35, 60, 99)] == pytest.approx([0, 0, 0.5, 1, 1])
+    assert [objective.growth(Moment(n, 100)) for n in (0, 10, 35, 60, 99)] == pytest.approx([0, 0, 0.5, 1, 1])
     model, x, y = small()
     clean = F.cross_entropy(model(x), y).item()
     assert objective.loss(model, x, y, Moment(0, 100)).value.item() == pytest.approx(clean)

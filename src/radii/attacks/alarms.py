@@ -6,7 +6,7 @@ After Carlini et al. 2019 ("On evaluating adversarial robustness"), Tramèr et a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 
@@ -32,16 +32,22 @@ TOLERATED = 0.002  # the share of points a black-box attack may break alone, Aut
 
 @dataclass(frozen=True)
 class Alarm:
-    """One reason to doubt a result: its name, what was seen and what to do."""
+    """One reason to doubt a result: its name, the observation and what to do."""
 
     name: str
     message: str
 
 
 def model_alarms(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int = 0, sample: int = 64) -> list[Alarm]:
-    """Alarms about the model and its inputs, from the first ``sample`` points that it gets right.
+    """Alarms about the model and its inputs; each says that a robust accuracy may be too high.
 
-    Nothing here changes a result; an alarm says that the result may be too kind.
+    Args:
+        model: the network.
+        x: inputs [n, …].
+        y: labels [n].
+        ball: the threat model.
+        seed: seed of the short attacks; default 0.
+        sample: so many points that the model classifies correctly are used; default 64.
     """
     alarms = [*_train_mode(model), *_outside_unit_box(x, ball)]
     alarms += _randomized(model, x[:sample])
@@ -61,39 +67,37 @@ def model_alarms(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int =
 
 
 def result_alarms(broken_by: Mapping[str, int], total: int) -> list[Alarm]:
-    """Alarms from a suite's outcome: how many points each attack was the first to break, in a suite's order.
+    """Alarms from the result of a suite: a black-box attack should break nothing that gradient attacks did not break.
 
-    A black-box attack should find nothing that the gradient attacks before it
-    missed. Two points at least, so that one lucky draw of a small sample is silent.
+    Args:
+        broken_by: how many points each attack was the first to break, in the suite's order.
+        total: number of points.
     """
     if not any(name not in BLACK_BOX for name in broken_by):
         return []
     alarms = []
     for name, count in broken_by.items():
-        if name in BLACK_BOX and count > max(TOLERATED * total, 1):
+        if name in BLACK_BOX and count > max(TOLERATED * total, 1):  # one point may be chance
             kind = "transfer beats white-box" if name == "transfer" else "black-box beats white-box"
             alarms.append(
                 Alarm(
                     kind,
-                    f"{name} broke {count} of {total} points that every gradient attack had missed: the model's "
+                    f"{name} broke {count} of {total} points that no gradient attack broke: the model's "
                     "gradients mislead. Read the result as optimistic and attack with an adapted method.",
                 )
             )
     return alarms
 
 
-def _train_mode(model: nn.Module) -> list[Alarm]:
+def _train_mode(model: nn.Module) -> Iterator[Alarm]:
     """Only modules that compute something else in train mode are a reason to doubt."""
     training = [name or "the model" for name, module in model.named_modules() if module.training and _has_modes(module)]
-    if not training:
-        return []
-    return [
-        Alarm(
+    if training:
+        yield Alarm(
             "train mode",
             f"The model came in train mode ({training[0]} and {len(training) - 1} more layers that compute something "
-            "else in it); it is evaluated in eval mode. Call model.eval() so that both of us mean the same model.",
+            "else in it); it is evaluated in eval mode. Call model.eval() so that you measure the same model.",
         )
-    ]
 
 
 def _has_modes(module: nn.Module) -> bool:
@@ -106,7 +110,7 @@ def _has_modes(module: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def _at_chance(model: nn.Module, x: Tensor, y: Tensor) -> list[Alarm]:
+def _at_chance(model: nn.Module, x: Tensor, y: Tensor) -> Iterator[Alarm]:
     """Accuracy that guessing would reach: most often a network that expects other inputs or another order of classes.
 
     Always naming the largest class is right with its share; accuracy within two standard deviations of that is
@@ -114,60 +118,48 @@ def _at_chance(model: nn.Module, x: Tensor, y: Tensor) -> list[Alarm]:
     """
     counts = torch.bincount(y)
     guess, accuracy = float(counts.max() / len(y)), float((predict(model, x) == y).float().mean())
-    if len(y) < LEAST_POINTS or guess == 1 or accuracy > guess + 2 * sqrt(guess * (1 - guess) / len(y)):
-        return []
-    return [
-        Alarm(
+    if len(y) >= LEAST_POINTS and guess < 1 and accuracy <= guess + 2 * sqrt(guess * (1 - guess) / len(y)):
+        yield Alarm(
             "accuracy at chance",
             f"{accuracy:.1%} of the clean points are right, no more than by guessing: does the model expect normalized "
             "inputs (--mean and --std, radii.Classifier), and are its classes in the order of the data's?",
         )
-    ]
 
 
-def _outside_unit_box(x: Tensor, ball: Ball) -> list[Alarm]:
+def _outside_unit_box(x: Tensor, ball: Ball) -> Iterator[Alarm]:
     low, high = float(x.min()), float(x.max())
-    if x.dim() != 4 or ball.box is not None or (low >= 0 and high <= 1):
-        return []
-    return [
-        Alarm(
+    if x.dim() == 4 and ball.box is None and not (low >= 0 and high <= 1):
+        yield Alarm(
             "inputs outside [0, 1]",
             f"Images lie in [{low:.3g}, {high:.3g}] and the threat model has no box: they look normalized, and then "
             "a radius does not mean pixels. Put normalization inside the model: radii.Classifier(net, mean=…, std=…).",
         )
-    ]
 
 
 @torch.no_grad()
-def _randomized(model: nn.Module, x: Tensor) -> list[Alarm]:
+def _randomized(model: nn.Module, x: Tensor) -> Iterator[Alarm]:
     with frozen(model):
         answers = torch.stack([ask(model, x) for _ in range(REPEATS)])
     scale = answers[0].abs().amax().clamp_min(1e-12)
     spread = float((answers - answers[0]).abs().amax() / scale)
-    if spread <= 1e-4:
-        return []
-    return [
-        Alarm(
+    if not spread <= 1e-4:
+        yield Alarm(
             "randomized",
             f"{REPEATS} passes over the same inputs in eval mode differ by {spread:.2g} of the largest logit. "
             "An attack must average over the randomness, and one success is no proof; fix the seed inside the model.",
         )
-    ]
 
 
 @torch.no_grad()
-def _probabilities(model: nn.Module, x: Tensor) -> list[Alarm]:
+def _probabilities(model: nn.Module, x: Tensor) -> Iterator[Alarm]:
     with frozen(model):
         outputs = ask(model, x)
-    if not (bool((outputs >= 0).all()) and torch.allclose(outputs.sum(1), outputs.new_ones(()), atol=1e-4)):
-        return []
-    return [
-        Alarm(
+    if bool((outputs >= 0).all()) and torch.allclose(outputs.sum(1), outputs.new_ones(()), atol=1e-4):
+        yield Alarm(
             "probabilities",
             "The model returns probabilities, not logits: softmax saturates and its gradients vanish in float32. "
             "Return the values before softmax.",
         )
-    ]
 
 
 def _differentiable(model: nn.Module, x: Tensor) -> bool:
@@ -194,62 +186,51 @@ def _ascent(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> tu
     return torch.stack(losses), torch.stack(norms)
 
 
-def _gradients(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
+def _gradients(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> Iterator[Alarm]:
     """Zero or exploding gradients, and a loss that does not rise along its own gradient."""
     losses, norms = _ascent(model, x, y, ball, seed)
-    alarms = []
     zero = float((norms.amax(0) == 0).float().mean())
     if zero > 0.05:
-        alarms.append(
-            Alarm(
-                "zero gradients",
-                f"At {zero:.0%} of the points the gradient of the loss is exactly 0 at every one of {STEPS} steps: "
-                "gradient attacks see nothing there. Saturated outputs, rounding or a detached path are usual causes.",
-            )
+        yield Alarm(
+            "zero gradients",
+            f"At {zero:.0%} of the points the gradient of the loss is exactly 0 at every one of {STEPS} steps: "
+            "gradient attacks see nothing there. Saturated outputs, rounding or a detached path are usual causes.",
         )
     exploding = float((~norms.isfinite() | (norms > 1e6)).any(0).float().mean())
     if exploding > 0.05:
-        alarms.append(
-            Alarm(
-                "exploding gradients",
-                f"At {exploding:.0%} of the points the gradient of the loss is not finite or above 1e6.",
-            )
+        yield Alarm(
+            "exploding gradients",
+            f"At {exploding:.0%} of the points the gradient of the loss is not finite or above 1e6.",
         )
     flat = float((~(losses[-1] > losses[0] + 1e-6 * losses[0].abs())).float().mean())
     if flat > 0.25:
-        alarms.append(
-            Alarm(
-                "loss does not rise",
-                f"At {flat:.0%} of the points {STEPS} steps along the gradient do not raise the loss: "
-                "the gradient is not that of the function the model computes.",
-            )
+        yield Alarm(
+            "loss does not rise",
+            f"At {flat:.0%} of the points {STEPS} steps along the gradient do not raise the loss: "
+            "the gradient is not that of the function the model computes.",
         )
-    return alarms
 
 
 def _unbroken(attack: Attack, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> int:
     return int((~attack(model, x, y, ball, stream(seed, "alarms", "attack")).broken).sum())
 
 
-def _bigger_radius(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
+def _bigger_radius(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> Iterator[Alarm]:
     """More room can only help an attack that works."""
     if ball.radius == 0:
-        return []
+        return
     attack = PGD(steps=STEPS, step=0.1)
     near = _unbroken(attack, model, x, y, ball, seed)
     far = _unbroken(attack, model, x, y, ball.with_radius(2 * ball.radius), seed)
-    if far <= near + max(1, 0.02 * len(x)):
-        return []
-    return [
-        Alarm(
+    if far > near + max(1, 0.02 * len(x)):
+        yield Alarm(
             "bigger radius is weaker",
             f"PGD leaves {near} of {len(x)} points unbroken at radius {ball.radius:.3g} and {far} at twice the radius, "
-            "which contains the former: the attack is lost in the model's gradients.",
+            "which contains the former: the model's gradients mislead the attack.",
         )
-    ]
 
 
-def _unbounded(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> list[Alarm]:
+def _unbounded(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> Iterator[Alarm]:
     """Within Linf radius 1.0 every image can become any other, so nothing may survive."""
     low, high = ball.box or (float(x.min()), float(x.max()))
     everything = Ball("linf", high - low, ball.box)
@@ -258,13 +239,10 @@ def _unbounded(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) ->
         result = APGD(loss, steps=50)(model, x[left], y[left], everything, stream(seed, "alarms", loss))  # type: ignore[arg-type]
         left[left.clone()] = ~result.broken
         if not bool(left.any()):
-            return []
-    if bool((predict(model, x.flip(0)) == y).all()):
-        return []  # a model of one class on these points: there is nothing to become
-    return [
-        Alarm(
+            return
+    if not bool((predict(model, x.flip(0)) == y).all()):  # else the model has one class on these points
+        yield Alarm(
             "unbounded attack fails",
             f"{int(left.sum())} of {len(x)} points survive gradient attacks of Linf radius {high - low:g}, within "
             "which any input can become any other: the attack fails for reasons other than robustness.",
         )
-    ]

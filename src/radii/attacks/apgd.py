@@ -125,13 +125,13 @@ class _ApgdSearch(GradientSearch):
 
 
 def targets_in_order(logits: Tensor, y: Tensor) -> Tensor:
-    """The wrong classes of each row, the likeliest first: [m, classes] -> [m, classes - 1]."""
+    """The classes other than ``y`` by falling ``logits``: [m, classes] -> [m, classes - 1]."""
     order = logits.scatter(1, y[:, None], float("-inf")).argsort(dim=1, descending=True, stable=True)
     return order[:, :-1]
 
 
 def _remembered(state: ApgdState, loss: Tensor, gradient: Tensor) -> ApgdState:
-    """The state with this step's loss noted and the best point updated."""
+    """The state with this step's loss and the updated best point."""
     better = loss > state.best_loss
     rows = per_row(better, gradient)
     return replace(

@@ -1,4 +1,4 @@
-"""The step that attacks and adversarial training share: along the gradient, back into the ball."""
+"""The step of attacks and of adversarial training: along the gradient, then back into the ball."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from radii.threat import Ball, Norm, length, per_row
 
 
 def steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """The direction of unit ``norm`` along which a linear function with this gradient rises most.
+    """The direction of unit ``norm`` along which a linear function with this ``gradient`` rises most.
 
     Linf: sign(g). L2: g / ||g||_2, and 0 where the gradient is 0. [n, …] -> [n, …].
     """
@@ -25,7 +25,7 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
 def ascend(point: Tensor, gradient: Tensor, center: Tensor, ball: Ball, size: float | Tensor) -> Tensor:
     """One projected ascent step: Pi_ball(point + size * steepest(gradient)) (Madry et al. 2018, Sec. 2.1).
 
-    ``size`` is in the units of the input, one number or one per row [n].
+    The ball is the ``ball`` around ``center``; ``size`` is in units of the input, one number or one per row [n].
     """
     scale = per_row(size, point) if isinstance(size, Tensor) else size
     return ball.project(point + scale * steepest(gradient, ball.norm), center)

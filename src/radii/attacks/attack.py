@@ -2,8 +2,8 @@
 
 Points leave the batch the moment they are broken and waiting points take their
 place. The model is in eval mode with frozen parameters while it is attacked and
-is left as it was found. A success counts only after the returned float32 input
-was found inside the ball and box and was misclassified again in another batch.
+stays as it was before. A success counts only if the returned float32 input
+lies inside the ball and box and is misclassified again in another batch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn import functional as F
 
 from radii import progress
 from radii.attacks.draws import derived, point_seeds
@@ -65,7 +66,7 @@ def rows(state: S, keep: Tensor) -> S:
 
 
 def joined(first: S, second: S) -> S:
-    """The rows of both."""
+    """The rows of ``first``, then those of ``second``."""
     both = {field.name: torch.cat([getattr(first, field.name), getattr(second, field.name)]) for field in fields(first)}
     return replace(first, **both)
 
@@ -114,21 +115,33 @@ class GradientSearch:
         return torch.ones_like(state.index, dtype=torch.bool)
 
 
+class ForwardSearch:
+    """The part of a :class:`Search` that needs no gradient of the attacked model."""
+
+    def wants_gradient(self, state: State) -> Tensor:
+        """No row."""
+        return torch.zeros_like(state.index, dtype=torch.bool)
+
+    def objective(self, logits: Tensor, state: State) -> Tensor:
+        """The cross-entropy; nothing uses it."""
+        return F.cross_entropy(logits, state.y, reduction="none")
+
+
 Wrong = Callable[[Tensor, Tensor], Tensor]
 
 
 def misclassified(prediction: Tensor, y: Tensor) -> Tensor:
-    """Untargeted success: any other class; NaN logits (-1) count as an error of the model."""
+    """Untargeted success: a ``prediction`` other than ``y``; NaN logits (-1) count as an error of the model."""
     return prediction != y
 
 
 def hit(prediction: Tensor, y: Tensor) -> Tensor:
-    """Targeted success: exactly the class asked for."""
+    """Targeted success: the ``prediction`` is the class ``y``."""
     return prediction == y
 
 
 class Trial:
-    """One attack on given points: opened with a clean pass, pursued by searches, closed with a result."""
+    """One attack on some points: a clean pass, then searches (:meth:`pursue`), then the result."""
 
     def __init__(
         self,
@@ -158,9 +171,9 @@ class Trial:
     def pursue(self, search: Search[S], run: int, what: str, stay: bool = False) -> None:
         """Run ``search`` on the points that are still unbroken.
 
-        ``run`` names the run's random numbers. With ``stay`` a broken row goes
-        on to the end of its budget (a search for the smallest perturbation);
-        such a search keeps its finds in ``state.point`` at the end.
+        ``run`` names the run's random numbers, ``what`` the work on the progress bar. With ``stay`` a broken row
+        continues to the end of its budget (a search for the smallest perturbation); such a search has its
+        best input in ``state.point`` at the end.
         """
         waiting = torch.nonzero(~self.broken).squeeze(1)
         with frozen(self.model), progress.task(what, total=len(waiting), unit="points") as task:
@@ -179,11 +192,11 @@ class Trial:
                 self._confirm(torch.cat([rest.index for rest in ended]), torch.cat([rest.point for rest in ended]))
 
     def result(self) -> AttackResult:
-        """What was found."""
+        """Inputs, successes and queries of all searches so far."""
         return AttackResult(self.x_adv, self.broken, self.queries)
 
     def _refilled(self, search: Search[S], state: S | None, waiting: Tensor, run: int) -> tuple[S, Tensor]:
-        """Fill the batch from the waiting points, in lumps of a quarter batch to spare small passes."""
+        """Refill the batch from the waiting points when a quarter of it is free, to avoid tiny batches."""
         room = self.batch_size - (0 if state is None else len(state.y))
         if not len(waiting) or (state is not None and room < min(len(waiting), max(1, self.batch_size // 4))):
             assert state is not None
@@ -194,7 +207,7 @@ class Trial:
         return (fresh if state is None else joined(state, fresh)), waiting
 
     def _asked(self, search: Search[S], state: S, stay: bool) -> S | None:
-        """Ask the model once for every row; rows found broken leave (None if all did)."""
+        """Ask the model once for every row; broken rows leave (None if all did)."""
         logits, gradient = self._answer(search, state)
         if not stay:
             claimed = self.succeeded(predicted_class(logits), state.y)
@@ -239,20 +252,20 @@ class Trial:
             (gradient,) = torch.autograd.grad(objective, point)
         return logits.detach(), gradient.nan_to_num_(0.0, 0.0, 0.0)
 
-    def _confirm(self, index: Tensor, found: Tensor, times: int = 2) -> Tensor:
-        """Predict ``found`` again, ``times`` over in batches of different sizes; keep what stands: [m] bool.
+    def _confirm(self, index: Tensor, candidates: Tensor, times: int = 2) -> Tensor:
+        """Predict ``candidates`` again, ``times`` times in other batches; which are broken every time: [m] bool.
 
         A result may depend on the batch through the rounding of the network's
         kernels; such a point is no success.
         """
-        sound = self.ball.contains(found, self.x[index])
+        sound = self.ball.contains(candidates, self.x[index])
         for _ in range(times):
             kept = torch.nonzero(sound).squeeze(1)
             if not len(kept):
                 break
-            again = predicted_class(self._logits(found[kept], index[kept]))
+            again = predicted_class(self._logits(candidates[kept], index[kept]))
             sound[kept[~self.succeeded(again, self.y[index[kept]])]] = False
-        self.x_adv[index[sound]] = found[sound]
+        self.x_adv[index[sound]] = candidates[sound]
         self.broken[index[sound]] = True
         return sound
 

@@ -1,4 +1,4 @@
-"""What needs no optimization: noise, blur, and perturbations made for another model."""
+"""Attacks that need no gradient of the model: noise, blur, and perturbations computed for another model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from radii.attacks.ascent import ascend
-from radii.attacks.attack import AttackResult, Fresh, State, Trial
+from radii.attacks.attack import AttackResult, ForwardSearch, Fresh, State, Trial
 from radii.attacks.draws import start_inside, start_on_surface
 from radii.attacks.losses import cross_entropy
 from radii.errors import InputError
@@ -19,7 +19,7 @@ from radii.threat import Ball
 
 @dataclass(frozen=True)
 class Noise:
-    """Random directions at the full radius, ``draws`` of them. A gradient attack must not be weaker."""
+    """Random directions at the full radius, ``draws`` of them. A gradient attack should break at least as much."""
 
     draws: int = 20
     batch_size: int = 256
@@ -54,7 +54,7 @@ class Transfer:
     """PGD on ``surrogate``, a second model, whose every iterate is tried on the model under attack.
 
     It needs no gradient of the attacked model, so where it succeeds and gradient
-    attacks did not, their gradients were of little use.
+    attacks did not, those gradients were of little use.
     """
 
     surrogate: nn.Module
@@ -72,23 +72,13 @@ class Transfer:
         return trial.result()
 
 
-class _ForwardSearch:
-    """The part of a search that needs no gradient of the attacked model."""
-
-    def wants_gradient(self, state: State) -> Tensor:
-        return torch.zeros_like(state.index, dtype=torch.bool)
-
-    def objective(self, logits: Tensor, state: State) -> Tensor:
-        return cross_entropy(logits, state.y)
-
-
 @dataclass(frozen=True)
 class _SeededState(State):
     seed: Tensor  # [m]
 
 
 @dataclass(frozen=True)
-class _NoiseSearch(_ForwardSearch):
+class _NoiseSearch(ForwardSearch):
     steps: int
     ball: Ball
 
@@ -102,7 +92,7 @@ class _NoiseSearch(_ForwardSearch):
 
 
 @dataclass(frozen=True)
-class _BlurSearch(_ForwardSearch):
+class _BlurSearch(ForwardSearch):
     widths: tuple[int, ...]
     ball: Ball
 
@@ -124,7 +114,7 @@ class _BlurSearch(_ForwardSearch):
 
 
 @dataclass(frozen=True)
-class _TransferSearch(_ForwardSearch):
+class _TransferSearch(ForwardSearch):
     attack: Transfer
     ball: Ball
 

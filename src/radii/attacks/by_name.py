@@ -13,7 +13,7 @@ from radii.randomness import stream
 from radii.threat import Ball
 
 
-def named(name: str) -> Attack:
+def attack_by_name(name: str) -> Attack:
     """The attack called ``name``.
 
     Args:
@@ -21,7 +21,7 @@ def named(name: str) -> Attack:
             ``package.module:attribute`` of an attack or of a class whose instances without arguments are attacks.
 
     Raises:
-        InputError: there is none of that name, or it cannot be called.
+        InputError: no attack has that name, or it cannot be called.
     """
     entry = ATTACKS.entry(name)
     attack: Attack = entry() if isinstance(entry, type) else entry
@@ -41,7 +41,7 @@ def attack(
     outputs: Outputs = "auto",
     nhwc: bool = False,
 ) -> AttackResult:
-    """One attack by name. What it leaves unbroken bounds robust accuracy from above and may be far from it.
+    """Run one attack by name. The unbroken share is an upper bound of robust accuracy and may be far from it.
 
     To report robust accuracy, use :func:`radii.evaluation.evaluate.evaluate`.
 
@@ -50,10 +50,16 @@ def attack(
         x: inputs [n, …]; never changed.
         y: labels [n].
         ball: norm, radius and box of the perturbations, or their text (``linf:8/255``).
-        name: of the attack, or its import path.
-        seed: of its random numbers.
-        outputs: what the model returns: auto, logits or probabilities.
-        nhwc: images have their channels last.
+        name: name of the attack, or its import path; default ``apgd-ce``.
+        seed: seed of its random numbers; default 0.
+        outputs: what the model returns: ``auto`` (default), ``logits`` or ``probabilities``.
+        nhwc: whether images have their channels last; default False.
+
+    Returns:
+        Adversarial inputs, which of them break the model, and the passes that each point took.
+
+    Raises:
+        InputError: an unknown attack, inputs outside the box, or a model without gradients.
     """
     own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
-    return named(name)(own.model, own.x, own.y, Ball.of(ball), stream(seed, "attack", name))
+    return attack_by_name(name)(own.model, own.x, own.y, Ball.of(ball), stream(seed, "attack", name))

@@ -1,8 +1,8 @@
 """Random numbers with an address: each is a function of (point, purpose, position).
 
 A point's draws come from its own seed, which is a hash of the point itself. They
-do not depend on the batch it travels in, on the points around it or on which of
-those were broken before, so an attack on one point gives what it gives in a crowd.
+do not depend on the other points of its batch or on which of them were broken
+before, so an attack on one point gives the same result alone and among others.
 The generator is SplitMix64 (Steele, Lea & Flood 2014), used as a counter-based hash.
 """
 
@@ -20,7 +20,7 @@ _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 
 
 def point_seeds(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
-    """One 64-bit seed per point, from its pixels, its label and one draw of ``generator``: [n] int64."""
+    """One 64-bit seed per point, from its pixels ``x``, its label ``y`` and one draw of ``generator``: [n] int64."""
     base = int(torch.randint(2**62, (), generator=generator))
     pixels = x.detach().to("cpu", torch.float32).flatten(1).contiguous().numpy()
     labels = y.tolist()
@@ -33,31 +33,31 @@ def point_seeds(x: Tensor, y: Tensor, generator: Generator) -> Tensor:
 
 
 def derived(seeds: Tensor, number: int | Tensor) -> Tensor:
-    """New seeds for another purpose or restart, independent of the old ones: [n] int64."""
+    """New seeds for purpose or restart ``number``, independent of the old ``seeds``: [n] int64."""
     step = torch.as_tensor(number, dtype=torch.int64, device=seeds.device) + 1
     return _mixed(seeds + step * _GOLDEN)
 
 
 def uniform(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
-    """Uniform float32 in [0, 1), addressed by seed and counter: [n] -> [n, *shape]."""
+    """Uniform float32 in [0, 1), a function of ``seeds`` and ``counter``: [n] -> [n, *shape]."""
     place = torch.arange(1, prod(shape) + 1, device=seeds.device)
     bits = _mixed(derived(seeds, counter)[:, None] + place * _GOLDEN)
     return _high_bits(bits, 24).float().mul_(2.0**-24).view(len(seeds), *shape)
 
 
 def normal(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
-    """Standard normal float32 by Box and Muller's transform: [n] -> [n, *shape]."""
+    """Standard normal float32 of ``seeds`` and ``counter``, by Box and Muller's transform: [n] -> [n, *shape]."""
     angle, reach = uniform(seeds, counter, 2, *shape).unbind(1)
     return torch.cos(2 * pi * angle) * torch.sqrt(-2 * torch.log1p(-reach))
 
 
 def sign(seeds: Tensor, counter: int | Tensor, *shape: int) -> Tensor:
-    """Fair signs -1 and 1: [n] -> [n, *shape]."""
+    """Fair signs -1 and 1 of ``seeds`` and ``counter``: [n] -> [n, *shape]."""
     return (uniform(seeds, counter, *shape) < 0.5).float().mul_(-2).add_(1)
 
 
 def start_inside(x: Tensor, ball: Ball, seeds: Tensor, counter: int | Tensor = 0) -> Tensor:
-    """A uniform draw from the ball around each row, then clipped to the box."""
+    """A uniform draw, by ``seeds`` and ``counter``, from ``ball`` around each row of ``x``, then clipped to the box."""
     if ball.norm == "linf":
         noise = (2 * uniform(seeds, counter, *x.shape[1:]) - 1) * ball.radius
     else:
@@ -68,7 +68,7 @@ def start_inside(x: Tensor, ball: Ball, seeds: Tensor, counter: int | Tensor = 0
 
 
 def start_on_surface(x: Tensor, ball: Ball, seeds: Tensor, counter: int | Tensor = 0) -> Tensor:
-    """A random direction at the full radius, then clipped to the box (APGD's start)."""
+    """A point on the surface of ``ball`` around each row of ``x`` by ``seeds`` and ``counter``, clipped to the box."""
     draw = (
         2 * uniform(seeds, counter, *x.shape[1:]) - 1 if ball.norm == "linf" else normal(seeds, counter, *x.shape[1:])
     )

@@ -49,7 +49,7 @@ class FabState(State):
     """A row of FAB."""
 
     target: Tensor  # [m]
-    due: Tensor  # [m] whether a step is due here whatever the prediction: the point is a return or was checked
+    due: Tensor  # [m] whether a step follows whatever the prediction: the point is a return or was checked
     beyond: Tensor  # [m] whether the last step went beyond the boundary
 
 
@@ -93,16 +93,16 @@ class _FabSearch:
         """(1 - a)(x_k + eta d_k) + a (x_0 + eta d_0), d the shortest ways to the tangent plane (their Eq. 9)."""
         rise = targeted_margin(logits, state.y, state.target)
         offset = rise + (gradient * (state.x - state.point)).flatten(1).sum(1)  # the plane's value at x_0
-        here = to_plane(state.point, gradient, rise, self.ball)
-        home = to_plane(state.x, gradient, offset, self.ball)
-        near, far = (length(step, self.ball.norm).clamp_min(1e-8) for step in (here, home))
-        weight = per_row((near / (near + far)).clamp(0, BIAS), here)
-        moved = (1 - weight) * (state.point + OVERSHOOT * here) + weight * (state.x + OVERSHOOT * home)
+        from_point = to_plane(state.point, gradient, rise, self.ball)
+        from_input = to_plane(state.x, gradient, offset, self.ball)
+        near, far = (length(step, self.ball.norm).clamp_min(1e-8) for step in (from_point, from_input))
+        weight = per_row((near / (near + far)).clamp(0, BIAS), from_point)
+        moved = (1 - weight) * (state.point + OVERSHOOT * from_point) + weight * (state.x + OVERSHOOT * from_input)
         return moved if self.ball.box is None else moved.clamp(*self.ball.box)
 
 
 def to_plane(point: Tensor, normal: Tensor, value: Tensor, ball: Ball) -> Tensor:
-    """The smallest step d with value + <normal, d> = 0 and point + d in the box (their Eq. 5): [m, …].
+    """The smallest step d with value + <normal, d> = 0 and ``point`` + d in the box of ``ball`` (their Eq. 5): [m, …].
 
     Coordinate i moves by min(g a_i, room_i), where a_i is 1 for Linf and |w_i| for
     L2, and g is the one number for which these moves reach the plane. Where

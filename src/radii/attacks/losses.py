@@ -1,4 +1,4 @@
-"""What attacks raise: cross-entropy, logit margins and the difference-of-logits ratio."""
+"""The losses that attacks raise: cross-entropy, logit margins and the difference-of-logits ratio."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ Loss = Literal["ce", "dlr", "margin"]
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """-log softmax(z)_y per row: [m]."""
+    """-log softmax(z)_y of the ``logits`` z and labels ``y``, per row: [m]."""
     return F.cross_entropy(logits, y, reduction="none")
 
 
 def margin(logits: Tensor, y: Tensor) -> Tensor:
-    """max_{j != y} z_j - z_y: positive exactly where the row is misclassified: [m]."""
+    """max_{j != y} z_j - z_y of the ``logits`` z: positive exactly where the row is misclassified: [m]."""
     own = logits.gather(1, y[:, None]).squeeze(1)
     others = logits.scatter(1, y[:, None], float("-inf"))
     return others.amax(1) - own
 
 
 def targeted_margin(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
-    """z_t - z_y: [m]."""
+    """z_t - z_y of the ``logits`` z, labels ``y`` and classes ``target`` t: [m]."""
     both = logits.gather(1, torch.stack([target, y], 1))
     return both[:, 0] - both[:, 1]
 
 
 def dlr(logits: Tensor, y: Tensor) -> Tensor:
-    """Difference of logits ratio (Croce & Hein 2020, Eq. 6): margin over z_π1 - z_π3.
+    """Difference of logits ratio (Croce & Hein 2020, Eq. 6): the margin of the ``logits`` over z_π1 - z_π3.
 
-    With fewer than three classes there is no third logit and the plain margin,
-    its named substitute, is returned: [m].
+    With fewer than three classes there is no third logit; the margin of ``y`` is
+    returned instead: [m].
     """
     if logits.shape[1] < 3:
         return margin(logits, y)
@@ -42,10 +42,10 @@ def dlr(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def targeted_dlr(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
-    """Targeted ratio (Croce & Hein 2020, Eq. 7): (z_t - z_y) over z_π1 - (z_π3 + z_π4)/2.
+    """Targeted ratio (Croce & Hein 2020, Eq. 7): (z_t - z_y) over z_π1 - (z_π3 + z_π4)/2 of the ``logits``.
 
-    With fewer than four classes there is no fourth logit and the plain targeted
-    margin, its named substitute, is returned: [m].
+    ``y`` are labels, t is ``target``. With fewer than four classes there is no fourth logit; the
+    targeted margin is returned instead: [m].
     """
     rise = targeted_margin(logits, y, target)
     if logits.shape[1] < 4:

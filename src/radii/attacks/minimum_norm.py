@@ -21,15 +21,15 @@ DUAL: dict[Norm, Norm] = {"l2": "l2", "linf": "l1", "l1": "linf"}
 
 @dataclass(frozen=True)
 class BrokenRadii:
-    """Per point, the distance of the nearest input found that the model gets wrong.
+    """Per point, the distance of the nearest misclassified input of the search.
 
-    0 where the clean input is misclassified, infinity where nothing was found.
+    0 where the clean input is misclassified, infinity where the search has no success.
     Each is an upper bound on the true radius: it is the distance of a float32
     input in the box that was misclassified twice.
     """
 
     radius: Tensor  # [n] float64
-    x_adv: Tensor  # [n, …] float32; the clean input where nothing was found
+    x_adv: Tensor  # [n, …] float32; the clean input where the search has no success
     queries: Tensor  # [n] int64
 
 
@@ -38,8 +38,8 @@ class MinimumNorm:
     """Follows the boundary: the ball shrinks while a point in it is adversarial and grows while none is.
 
     Every step goes along the gradient of the margin and is projected onto the
-    current ball. Step and growth rate fall as a half cosine. The nearest find is
-    then pulled towards the clean input by ``halvings`` bisections.
+    current ball. Step and growth rate fall as a half cosine. The nearest misclassified
+    input is then moved towards the clean input by ``halvings`` bisections.
     """
 
     steps: int = 100
@@ -57,36 +57,38 @@ class MinimumNorm:
         for run in range(self.restarts):
             trial.broken = first.clone()
             trial.pursue(_MinimumNormSearch(self, reach, restart=run), run, "minimum norm", stay=True)
-            found = torch.where(per_row(trial.broken, x), trial.x_adv, trial.x)
-            found = self._halved(model, trial.x, y, found, trial.broken & ~first, trial.queries)
-            distance = torch.where(trial.broken, ball.distance(trial.x.double(), found.double()), torch.inf)
+            candidate = torch.where(per_row(trial.broken, x), trial.x_adv, trial.x)
+            candidate = self._halved(model, trial.x, y, candidate, trial.broken & ~first, trial.queries)
+            distance = torch.where(trial.broken, ball.distance(trial.x.double(), candidate.double()), torch.inf)
             nearer = distance < radius
-            radius, x_adv = torch.where(nearer, distance, radius), torch.where(per_row(nearer, x), found, x_adv)
+            radius, x_adv = torch.where(nearer, distance, radius), torch.where(per_row(nearer, x), candidate, x_adv)
         return BrokenRadii(radius, x_adv, trial.queries)
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
-        """Broken are the points whose nearest find lies in the ball; see :class:`radii.attacks.attack.Attack`."""
-        found = self.radii(model, x, y, ball, generator)
-        broken = (found.radius < torch.inf) & ball.contains(found.x_adv, x.float())
-        return AttackResult(torch.where(per_row(broken, x), found.x_adv, x.float()), broken, found.queries)
+        """Break the points whose nearest misclassified input lies in the ball; see :class:`MinimumNorm`."""
+        result = self.radii(model, x, y, ball, generator)
+        broken = (result.radius < torch.inf) & ball.contains(result.x_adv, x.float())
+        return AttackResult(torch.where(per_row(broken, x), result.x_adv, x.float()), broken, result.queries)
 
-    def _halved(self, model: nn.Module, x: Tensor, y: Tensor, found: Tensor, active: Tensor, queries: Tensor) -> Tensor:
-        """Bisection on the segment from the clean input to the find; only misclassified inputs are kept."""
+    def _halved(
+        self, model: nn.Module, x: Tensor, y: Tensor, candidate: Tensor, active: Tensor, queries: Tensor
+    ) -> Tensor:
+        """Bisection on the segment from the clean input to ``candidate``; only misclassified inputs are kept."""
         index = torch.nonzero(active).squeeze(1)
         if not len(index):
-            return found
-        center, far, label = x[index], found[index], y[index]
+            return candidate
+        center, far, label = x[index], candidate[index], y[index]
         near = center
         for _ in range(self.halvings):
             middle = (near + far) / 2
             wrong = per_row(predict(model, middle, self.batch_size) != label, middle)
             near, far = torch.where(wrong, near, middle), torch.where(wrong, middle, far)
-        # Confirmed once more in batches of another size; otherwise the find itself stands.
+        # Confirmed once more in batches of another size; otherwise the candidate stays.
         sound = predict(model, far, self.batch_size // 2 + 1) != label
         queries[index] += self.halvings + 1
-        found = found.clone()
-        found[index] = torch.where(per_row(sound, far), far, found[index])
-        return found
+        candidate = candidate.clone()
+        candidate[index] = torch.where(per_row(sound, far), far, candidate[index])
+        return candidate
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class _MinimumNormSearch(GradientSearch):
         state = _noted(state, adversarial, distance)
         share = (1 + torch.cos(pi * state.age / self.steps)) / 2
         growth = self.attack.growth * share
-        # Before the first find the boundary is where the tangent plane says, or further at every step.
+        # Before the first success the boundary is estimated by the tangent plane, and farther at every step.
         plane = distance + (-rise).clamp_min(0) / length(gradient, DUAL[norm]).clamp_min(1e-12)
         plane = torch.maximum(plane, torch.where(state.reach < torch.inf, state.reach, 0.0))
         grown = torch.where(state.best_distance < torch.inf, state.reach, plane) * (1 + growth)

@@ -21,7 +21,7 @@ class PGD:
 
     The defaults are Madry's for MNIST: 40 steps of radius/30, which at radius 0.3
     are his 0.01. ``step`` is relative to the radius. With ``targeted`` the labels
-    given are classes to reach, and a point is broken when it is classified so.
+    are classes to reach, and a point is broken when it has that class.
     A result of PGD bounds robust accuracy from above and may be far from it.
     """
 

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks import draws
-from radii.attacks.attack import AttackResult, Fresh, State, Trial
+from radii.attacks.attack import AttackResult, ForwardSearch, Fresh, State, Trial
 from radii.attacks.losses import margin
 from radii.threat import Ball, length, per_row
 
@@ -52,7 +52,7 @@ class SquareState(State):
 
 
 @dataclass(frozen=True)
-class _SquareSearch:
+class _SquareSearch(ForwardSearch):
     attack: Square
     ball: Ball
     shape: tuple[int, ...]
@@ -85,13 +85,6 @@ class _SquareSearch:
             fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), fresh.x, worst, fresh.seed
         )  # fmt: skip
 
-    def wants_gradient(self, state: SquareState) -> Tensor:
-        """None."""
-        return torch.zeros_like(state.index, dtype=torch.bool)
-
-    def objective(self, logits: Tensor, state: SquareState) -> Tensor:
-        return margin(logits, state.y)
-
     def advance(self, state: SquareState, logits: Tensor, gradient: Tensor) -> SquareState:  # noqa: ARG002
         loss = margin(logits, state.y)
         better = loss > state.best_loss
@@ -106,8 +99,8 @@ class _SquareSearch:
     def _proposed(self, state: SquareState) -> SquareState:
         """The next proposal that differs from the best point: the answer to an equal one is known.
 
-        The skipped proposals count as steps, so the search takes the course that
-        it would take if it asked them all. After SKIPS of them in a row it asks.
+        Skipped proposals count as steps, so the search is the same as if it asked them all. After SKIPS of
+        them in a row it asks.
         """
         age = state.age
         point = self._proposal(age, state.seed, state.x, state.best)

@@ -30,21 +30,18 @@ class Member:
 class SuiteResult:
     """The worst case over a suite's attacks, per point."""
 
-    x_adv: Tensor  # [n, …] float32; the clean input where nothing was found
+    x_adv: Tensor  # [n, …] float32; the clean input where no attack succeeds
     broken: Tensor  # [n] bool
     broken_by: tuple[str, ...]  # the attack that broke each point, "clean" or ""
     queries: Tensor  # [n] int64, forward and backward passes
     passes: dict[str, int]  # images through the network, per attack
-    audit: SurvivorBound | None = None  # of the audited suite
+    survivor_bound: SurvivorBound | None = None  # of the suite ``sampled``
 
 
-SUITES: dict[str, dict[str, APGD | FAB | PGD | Square]] = {
-    "standard": {
-        "apgd-ce": APGD("ce"),
-        "apgd-t": APGD("dlr-targeted"),
-        "fab-t": FAB(),
-        "square": Square(),
-    },
+Suite = dict[str, APGD | FAB | PGD | Square]
+_AUTOATTACK: Suite = {"apgd-ce": APGD("ce"), "apgd-t": APGD("dlr-targeted"), "fab-t": FAB(), "square": Square()}
+SUITES: dict[str, Suite] = {
+    "standard": _AUTOATTACK,
     "exhaustive": {
         "apgd-ce": APGD("ce", restarts=5),
         "apgd-dlr": APGD("dlr", restarts=5),
@@ -52,21 +49,25 @@ SUITES: dict[str, dict[str, APGD | FAB | PGD | Square]] = {
         "fab-t": FAB(restarts=5),
         "square": Square(restarts=5),
     },
-    "audited": {
-        "apgd-ce": APGD("ce"),
-        "apgd-t": APGD("dlr-targeted"),
-        "fab-t": FAB(),
-        "square": Square(),
-    },
-    "fast": {
-        "apgd-ce": APGD("ce", steps=50),
-        "apgd-dlr": APGD("dlr", steps=50),
-    },
+    "sampled": _AUTOATTACK,
+    "fast": {"apgd-ce": APGD("ce", steps=50), "apgd-dlr": APGD("dlr", steps=50)},
     "black-box": {"square": Square()},
     "pgd": {"pgd-40": PGD()},
 }
+FORMER_NAMES = {"audited": "sampled"}  # names in stored runs and older commands
+SAMPLED = ("fab-t", "square")  # the attacks that the suite ``sampled`` runs on a sample
 
-SAMPLED = ("fab-t", "square")  # what the audited suite runs on a sample
+
+def suite_name(text: str) -> str:
+    """The name of a suite as ``text`` spells it, former names included.
+
+    Raises:
+        InputError: no suite has this name.
+    """
+    name = FORMER_NAMES.get(text, text)
+    if name not in SUITES:
+        raise unknown_name("suite", text, SUITES)
+    return name
 
 
 def members(suite: str, batch_size: int = 256) -> tuple[Member, ...]:
@@ -74,15 +75,21 @@ def members(suite: str, batch_size: int = 256) -> tuple[Member, ...]:
 
     ``standard``: the four attacks of AutoAttack (Croce & Hein 2020) with its
     budgets. ``exhaustive``: the same with five restarts and untargeted DLR.
-    ``audited``: the same attacks as ``standard``, but FAB-T and Square meet only
+    ``sampled``: the same attacks as ``standard``, but FAB-T and Square attack only
     a random sample of what APGD leaves, with a bound on what they would still
     break. ``fast``: 50 steps of APGD-CE and APGD-DLR, to choose between models; its
     result is not comparable to AutoAttack's. ``black-box``: Square alone, for
     models without gradients. ``pgd``: PGD-40 alone, never a robust accuracy.
+
+    Args:
+        suite: the name of the suite.
+        batch_size: points attacked together; default 256.
+
+    Raises:
+        InputError: no suite has this name.
     """
-    if suite not in SUITES:
-        raise unknown_name("suite", suite, SUITES)
-    return tuple(Member(name, replace(attack, batch_size=batch_size)) for name, attack in SUITES[suite].items())
+    attacks = SUITES[suite_name(suite)]
+    return tuple(Member(name, replace(attack, batch_size=batch_size)) for name, attack in attacks.items())
 
 
 def run_suite(
@@ -92,12 +99,19 @@ def run_suite(
     y: Tensor,
     ball: Ball,
     seed: int = 0,
-    audit: int | None = None,
+    sample: int | None = None,
 ) -> SuiteResult:
-    """Each attack in turn on the points that all before it left unbroken.
+    """Run each attack on the points that the attacks before it did not break.
 
-    With ``audit`` the attacks named in :data:`SAMPLED` run on that many of the
-    survivors only, and the result carries the bound for the rest.
+    Args:
+        attacks: the attacks, in order.
+        model: a network from inputs to logits.
+        x: inputs [n, …]; never changed.
+        y: labels [n].
+        ball: norm, radius and box of the perturbations.
+        seed: seed of all random numbers; default 0.
+        sample: run the attacks of :data:`SAMPLED` only on so many unbroken points, and bound what they would
+            break among the rest; default: on all.
     """
     x_adv, queries = x.float().clone(), torch.zeros_like(y)
     broken = torch.zeros_like(y, dtype=torch.bool)
@@ -105,11 +119,11 @@ def run_suite(
     broken_by, passes = [""] * len(y), {}
     survivors = drawn = 0
     for member in attacks:
-        if audit is not None and member.name in SAMPLED and not survivors:
+        if sample is not None and member.name in SAMPLED and not survivors:
             left = torch.nonzero(~broken).squeeze(1)
-            sample = draw_survivors(left, audit, seed)
-            survivors, drawn = len(left), len(sample)
-            eligible = torch.zeros_like(broken).index_fill_(0, sample, True)
+            chosen = draw_survivors(left, sample, seed)
+            survivors, drawn = len(left), len(chosen)
+            eligible = torch.zeros_like(broken).index_fill_(0, chosen, True)
         left = torch.nonzero(~broken & eligible).squeeze(1)
         passes[member.name] = 0
         if not len(left):
@@ -122,6 +136,6 @@ def run_suite(
         for point in hit.tolist():
             broken_by[point] = member.name
     bound = None
-    if audit is not None:
+    if sample is not None:
         bound = survivor_bound(survivors, drawn, sum(broken_by.count(name) for name in SAMPLED))
     return SuiteResult(x_adv, broken, tuple(broken_by), queries, passes, bound)

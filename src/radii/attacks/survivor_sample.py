@@ -1,4 +1,4 @@
-"""The audited suite's bound: what a full run could still break, from a random sample of the survivors."""
+"""A bound on what a full run of a suite could still break, from a random sample of the survivors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class SurvivorBound:
-    """With ``confidence``, at most ``at_most`` of ``survivors`` would fall to the attacks that only a sample met.
+    """With ``confidence``, attacks that ran on a sample only would break at most ``at_most`` of ``survivors``.
 
     The sample is drawn before any of its outcomes is known, uniformly and of a
     fixed size; nothing stops early. A point's outcome does not depend on the
@@ -34,22 +34,23 @@ class SurvivorBound:
 
     def __str__(self) -> str:
         return (
-            f"FAB-T and Square met {self.sampled} of {self.survivors} survivors and broke {self.broken_in_sample}; "
+            f"FAB-T and Square attacked {self.sampled} of {self.survivors} survivors, broke {self.broken_in_sample}; "
             f"with {self.confidence:.0%} confidence a full run breaks at most {self.at_most}."
         )
 
 
 def draw_survivors(survivors: Tensor, size: int, seed: int) -> Tensor:
-    """``size`` of the survivors' indices, drawn without replacement: [m] -> [min(size, m)]."""
-    order = torch.randperm(len(survivors), generator=stream(seed, "audit"))
+    """``size`` of the indices ``survivors``, drawn by ``seed`` without replacement: [m] -> [min(size, m)]."""
+    order = torch.randperm(len(survivors), generator=stream(seed, "audit"))  # the name is part of stored results
     return survivors[order[:size].sort().values]
 
 
 def survivor_bound(survivors: int, sampled: int, broken: int, confidence: float = CONFIDENCE) -> SurvivorBound:
-    """The largest number of breakable survivors with which so few in the sample are not too unlikely.
+    """The largest number of breakable survivors that the sample does not contradict.
 
     at_most = max {K : P(X <= broken | survivors, K, sampled) > 1 - confidence},
-    X hypergeometric: the exact one-sided limit for a finite population.
+    X hypergeometric: the exact one-sided limit for a finite population of
+    ``survivors``, of which ``sampled`` were attacked.
     """
     breakable = np.arange(broken, survivors - (sampled - broken) + 1)
     unlikely = hypergeom.cdf(broken, survivors, breakable, sampled) <= 1 - confidence  # not where there are none: NaN

@@ -20,7 +20,7 @@ Kind = Literal["deterministic", "probabilistic", "estimate"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a method says about the inputs it was given; it never saw their labels.
+    """The statement of a method about inputs; the method does not know their labels.
 
     ``radius[i] > 0``: the classifier answers ``prediction[i]`` everywhere within
     that distance of input i (strictly inside). ``radius[i] == 0``: nothing is
@@ -33,20 +33,20 @@ class Certificate:
     Attributes:
         prediction: the class of each input [n] int64; -1: the method abstains.
         radius: proved radius of each input [n] float64, in units of the input.
-        norm: of the radius.
+        norm: norm of the radius.
         kind: how sure it is, see above.
-        method: what proved it.
+        method: the name of the method.
         alpha: error probability of each statement; only for probabilistic certificates.
         assumptions: sentences on which the guarantee rests.
         arithmetic: ``float32``: it holds for the network as float32 computes it; ``exact``: for the
             network in exact arithmetic, from which a deployed network differs by rounding.
-        methods: what proved each input's radius, where several methods were tried; "" where nothing is proved.
-        state: of the model that was certified; :meth:`check` compares it.
+        methods: the method that proved each input's radius, where several were tried; "" where nothing is proved.
+        state: the state of the model that was certified; :meth:`check` compares it.
         exact_logits: for ``exact``, the certified function: float64 logits [n, classes] of inputs [n, …].
     """
 
-    prediction: Tensor  # [n] int64
-    radius: Tensor  # [n] float64
+    prediction: Tensor
+    radius: Tensor
     norm: Norm
     kind: Kind
     method: str

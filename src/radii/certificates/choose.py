@@ -1,4 +1,4 @@
-"""One door to all certificates: by name, or the strongest proof of each point at a stated cost."""
+"""All certificates by one function: by name, or the strongest proof of each point at a stated cost."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from radii.threat import Ball, Box, Norm, converted
 METHODS = ("margin", "smoothing", "estimate", *bounds.METHODS, "nearest", "complete")
 LADDER: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown")  # cheapest first
 RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
-TIGHT = 2.0  # a proved Lipschitz constant up to this is one that was trained for
-PASSES = 20_000  # forward passes a point that proofs may cost; the standard attack suite takes about 10,000
+TIGHT = 2.0  # a network with a Lipschitz constant up to this was trained to have a small one
+PASSES = 20_000  # forward passes that the proofs of one point may cost; the standard attack suite takes about 10,000
 ASCENT = 20  # steps of alpha-CROWN
 ROOT, REGION = 180, 50  # passes of complete verification: for each rival class, then for each region
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The strongest proof of every point, and why methods that were not used were not.
+    """The strongest proof of every point, and the reasons for leaving methods out.
 
     Attributes:
         certificate: the larger radius of each point, in the ball's norm, with the method that proved it in
@@ -159,12 +159,12 @@ def _completely(
 def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
     """L2 margins in the ball's norm, or None and why not."""
     try:
-        found = lipschitz.certify(model, x, cheapest_bound(model, tuple(x.shape[1:])))
+        margins = lipschitz.certify(model, x, cheapest_bound(model, tuple(x.shape[1:])))
     except InputError as refusal:
         return None, [f"margin: {refusal}"]
-    radius = converted(found.radius, "l2", ball.norm, x[0].numel())
+    radius = converted(margins.radius, "l2", ball.norm, x[0].numel())
     methods = tuple("margin" if value > 0 else "" for value in radius.tolist())
-    return replace(found, radius=radius, norm=ball.norm, methods=methods), []
+    return replace(margins, radius=radius, norm=ball.norm, methods=methods), []
 
 
 def cheapest_bound(model: nn.Module, input_shape: tuple[int, ...]) -> LipschitzBound:
@@ -172,7 +172,7 @@ def cheapest_bound(model: nn.Module, input_shape: tuple[int, ...]) -> LipschitzB
 
     Args:
         model: the network.
-        input_shape: of one input.
+        input_shape: the shape of one input.
     """
     quick = lipschitz_bound(model, input_shape, prove=False)
     return lipschitz_bound(model, input_shape) if _is_trained_for(quick) else quick
@@ -183,7 +183,7 @@ def trained_bound(model: nn.Module, input_shape: tuple[int, ...]) -> bool:
 
     Args:
         model: the network.
-        input_shape: of one input.
+        input_shape: the shape of one input.
     """
     try:
         return _is_trained_for(lipschitz_bound(model, input_shape, prove=False))
@@ -205,7 +205,7 @@ def passes_needed(network: Network, method: Method, norm: Norm) -> int:
     Args:
         network: the traced layers.
         method: one of the methods of bounds.
-        norm: of the ball; Linf intervals are cheap, in float32.
+        norm: norm of the ball; Linf intervals are cheap, in float32.
     """
     classes = network.classes
     if method == "ibp":
@@ -256,19 +256,22 @@ def certify(
         method: one of :data:`METHODS`, or ``auto``: smoothing if ``sigma`` is given, else the strongest
             deterministic proof of each point (:func:`choose`).
         threat: a ball or its text (``linf:8/255``), in place of ``norm``, ``radii`` and ``box``.
-        norm: of the radii.
-        radii: radii to try, for methods that prove stated radii; by default grey levels from 1/255 to 1.
-        sigma: standard deviation of the noise of smoothing, that which the model was trained with.
-        alpha: error probability of a statement of smoothing.
-        samples: of smoothing, for each input at most.
-        simultaneous: one ``alpha`` for all inputs together.
-        seed: of the noise.
-        box: the least and the greatest value of an input, None without one.
-        stored: points and labels of the nearest-neighbor classifier.
-        arithmetic: ``exact`` leaves float32 rounding out of margins and bounds, and says so.
-        seconds: of ``complete``, for each input and radius.
-        outputs: what the model returns: auto, logits or probabilities.
-        nhwc: images have their channels last.
+        norm: norm of the radii; default ``l2``.
+        radii: radii to try, for methods that prove stated radii; default: grey levels from 1/255 to 1.
+        sigma: standard deviation of the noise of smoothing; use that of the model's training.
+        alpha: error probability of a statement of smoothing; default 0.001.
+        samples: the largest number of samples of smoothing for each input; default 100,000.
+        simultaneous: one ``alpha`` for all inputs together; default False.
+        seed: seed of the noise; default 0.
+        box: the least and the greatest value of an input; default (0, 1), None: no limit.
+        stored: points and labels of the nearest-neighbor classifier; only for ``nearest``.
+        arithmetic: ``float32`` (default) covers rounding; ``exact`` leaves it out of margins and bounds, and says so.
+        seconds: time of ``complete`` for each input and radius; default 60.
+        outputs: what the model returns: ``auto`` (default), ``logits`` or ``probabilities``.
+        nhwc: whether images have their channels last; default False.
+
+    Returns:
+        A prediction and a radius for each input, with the assumptions of the guarantee.
 
     Raises:
         InputError: no method fits, or the one asked for does not; the sentence names the layer and the reason.
@@ -280,13 +283,13 @@ def certify(
         norm, box, radii = ball.norm, ball.box, radii or (ball.radius,)
     levels = tuple(radii or RADII)
     if method == "auto" and (sigma is None or norm != "l2"):
-        found = choose(network, x, Ball(norm, max(levels), box), radii=levels)
-        if found.certificate is None:
+        choice = choose(network, x, Ball(norm, max(levels), box), radii=levels)
+        if choice.certificate is None:
             raise InputError(
-                f"No deterministic certificate fits this model. {' '.join(found.refusals)} For smoothing give sigma "
+                f"No deterministic certificate fits this model. {' '.join(choice.refusals)} For smoothing give sigma "
                 "(--sigma), the noise that the model was trained with."
             )
-        return found.certificate
+        return choice.certificate
     method = "smoothing" if method == "auto" else method
     if method not in METHODS:
         raise unknown_name("certificate", method, (*METHODS, "auto"))

@@ -56,11 +56,14 @@ def certify(
     Args:
         model: a network whose every layer has a known Lipschitz bound; others are refused by name.
         x: inputs [n, …]; never changed.
-        bound: of this model, if it is there; one of other weights is refused.
+        bound: a Lipschitz bound of this model; one of other weights is refused; default: it is computed.
         form: ``pairwise`` uses L_yc = features * |w_y - w_c|; ``sqrt2`` the textbook sqrt(2) * value.
         arithmetic: ``float32`` covers the network as it is deployed; ``exact`` does not, and says so.
-        evaluation_error: a further error of each logit, stated by the user for another arithmetic.
-        batch_size: inputs evaluated together.
+        evaluation_error: a further error of each logit, stated by the user for another arithmetic; default 0.
+        batch_size: inputs evaluated together; default 256.
+
+    Returns:
+        Predictions and L2 radii, deterministic.
 
     Raises:
         InputError: a layer cannot be bounded, or the model does not do what its layers do.
@@ -139,10 +142,10 @@ class DifferenceError:
 
 
 def logits_with_error(network: nn.Sequential, layers: Sequence[LayerBound], x: Tensor) -> tuple[Tensor, Tensor]:
-    """Float64 logits [n, classes] and, per point, a bound on the L2 distance to the exact logits [n].
+    """Float64 logits [n, classes] of ``network`` at ``x``, and a bound of their L2 error [n].
 
-    Each layer carries the error it received (times its Lipschitz constant)
-    and adds its own: the rounding of its sums for the size of its input.
+    ``layers`` are the bounds of the network's layers. Each layer multiplies the error of its input by its
+    Lipschitz constant and adds its own: the rounding of its sums for the size of its input.
     """
     value = x.detach().double().cpu()
     error = torch.zeros(len(value), dtype=torch.float64)
@@ -163,9 +166,9 @@ def margin_radius(
     """Predictions [n] and radii [n].
 
     Args:
-        logits: [n, k].
-        error: of each row's logits, [n].
-        constants: L_yc, [k, k].
+        logits: logits [n, k].
+        error: error of each row's logits [n].
+        constants: L_yc [k, k].
         deployed: what float32 can change of differences; None for exact arithmetic.
     """
     known = ~logits.isnan().any(1)

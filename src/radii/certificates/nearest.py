@@ -21,19 +21,27 @@ from radii.geometry.search.neighbors import nearest
 from radii.models.classifier import check_inputs
 from radii.threat import Norm
 
-DOWN = 1 - 1e-6  # distances are rounded float32 or float64 sums; radii are rounded down by more
+ROUND_DOWN = 1 - 1e-6  # radii are rounded down by more than the rounding of distances
 
 
 def certify(
     x: Tensor, stored: tuple[Tensor, Tensor], norm: Norm = "l2", *, faces: bool = True, rivals: int = 64
 ) -> Certificate:
-    """Radii of 1-NN over ``stored`` = (points [m, …], labels [m]) at the inputs ``x`` [n, …].
+    """Radii of the 1-nearest-neighbor classifier: half the difference of the two distances.
 
-    Half the difference of distances; for L2 with ``faces``, the larger radius
-    min_b (d_b^2 - d_a^2) / (2 |a - b|) over points b of other classes, a the
-    nearest point: the ``rivals`` nearest b one by one, all further ones by the
-    bound (d_b - d_a) / 2 that |a - b| <= d_a + d_b leaves of it. Deterministic;
-    ties have radius 0. Stored points and inputs are compared in the float type given.
+    For L2 with ``faces``, the larger radius min_b (d_b^2 - d_a^2) / (2 |a - b|) over points b of other classes,
+    a the nearest point. Guarantee: deterministic; ties have radius 0.
+
+    Args:
+        x: inputs [n, …].
+        stored: points [m, …] and labels [m] of the classifier.
+        norm: norm of the radii; default ``l2``.
+        faces: use the distances to Voronoi faces for L2; default True.
+        rivals: how many of the nearest b are measured one by one; farther ones are covered by the bound
+            (d_b - d_a) / 2, because |a - b| <= d_a + d_b. Default 64.
+
+    Raises:
+        InputError: no stored points, labels that do not fit, or one class only.
     """
     check_inputs(x, None)
     points, labels = stored
@@ -51,7 +59,7 @@ def certify(
     radius = (others.distance[:, 0] - same) / 2
     if norm == "l2" and faces:
         radius = np.maximum(radius, _to_faces(x, points, closest.index[:, 0], others.index, others.distance))
-    sure = np.maximum(radius * DOWN - 1e-9, 0)
+    sure = np.maximum(radius * ROUND_DOWN - 1e-9, 0)
     return Certificate(
         prediction=torch.from_numpy(prediction),
         radius=torch.from_numpy(sure),

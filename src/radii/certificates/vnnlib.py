@@ -1,9 +1,10 @@
-"""A robustness property as VNN-LIB, for verifiers outside this package, and read back.
+"""A robustness property as VNN-LIB, for verifiers outside this package.
 
 The file declares inputs X_i and outputs Y_j, bounds every X_i by the Linf ball
 around one input, and asserts the negation of robustness: some other class's
 logit is at least the label's. ``unsat`` means robust, ``sat`` comes with a
 counterexample in the same format, which :func:`read_counterexample` turns into an input.
+:func:`radii.certificates.complete.query.read_query` reads properties.
 """
 
 from __future__ import annotations
@@ -23,9 +24,6 @@ from radii.models.classifier import ask, check_inputs, frozen, predicted_class
 from radii.models.io.export import export
 from radii.threat import Ball
 
-_DECLARED = re.compile(r"\(declare-const\s+([XY])_(\d+)\s+Real\s*\)")
-_BOUND = re.compile(r"\(assert\s*\(\s*(<=|>=)\s+X_(\d+)\s+(\S+?)\s*\)\s*\)")
-_RIVAL = re.compile(r"\(>=\s+Y_(\d+)\s+Y_(\d+)\s*\)")
 _VALUE = re.compile(r"\(\s*X_(\d+)\s+(\S+?)\s*\)")
 
 
@@ -40,7 +38,10 @@ class Property:
 
 
 def local_robustness(x: Tensor, label: int, classes: int, ball: Ball) -> Property:
-    """The property of one input [c, h, w] or [d]: every point of the Linf ball and box has class ``label``."""
+    """The property of one input ``x`` [c, h, w] or [d]: every point of the Linf ``ball`` has class ``label``.
+
+    ``classes`` is the number of classes.
+    """
     if ball.norm != "linf":
         raise InputError(f"VNN-LIB bounds each coordinate: a linf ball is needed, got {ball.norm!r} instead.")
     if not 0 <= label < classes:
@@ -54,7 +55,7 @@ def local_robustness(x: Tensor, label: int, classes: int, ball: Ball) -> Propert
 
 
 def write_property(path: Path, statement: Property) -> None:
-    """Write VNN-LIB; numbers keep all their digits, so reading gives the same property."""
+    """Write ``statement`` to ``path`` as VNN-LIB; numbers keep all their digits, so reading gives the same property."""
     lines = ["; unsat: no input within these bounds leaves its class"]
     lines += [f"(declare-const X_{i} Real)" for i in range(len(statement.lower))]
     lines += [f"(declare-const Y_{j} Real)" for j in range(statement.classes)]
@@ -65,24 +66,8 @@ def write_property(path: Path, statement: Property) -> None:
     write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
-def read_property(path: Path) -> Property:
-    """Read what :func:`write_property` writes; anything else is refused."""
-    text = re.sub(r";[^\n]*", "", _text(path))
-    declared = _DECLARED.findall(text)
-    inputs, classes = (sum(kind == letter for kind, _ in declared) for letter in "XY")
-    lower, upper = np.full(inputs, np.nan), np.full(inputs, np.nan)
-    for sign, number, value in _BOUND.findall(text):
-        (lower if sign == ">=" else upper)[int(number)] = float(value)
-    rivals = [(int(first), int(second)) for first, second in _RIVAL.findall(text)]
-    labels = {second for _, second in rivals}
-    whole = inputs > 0 and not np.isnan(lower).any() and not np.isnan(upper).any()
-    if not whole or len(labels) != 1 or {first for first, _ in rivals} | labels != set(range(classes)):
-        raise InputError(f"{path} is not a local robustness property in VNN-LIB: bounds of every X and one label.")
-    return Property(lower, upper, labels.pop(), classes)
-
-
 def read_counterexample(path: Path, shape: tuple[int, ...]) -> Tensor:
-    """The input of a verifier's ``sat`` answer, ``((X_0 0.5) (X_1 0.25) …)``: [*shape] float32."""
+    """The input in a verifier's ``sat`` answer ``path``, ``((X_0 0.5) (X_1 0.25) …)``: float32 of ``shape``."""
     values = {int(number): float(value) for number, value in _VALUE.findall(_text(path))}
     size = int(np.prod(shape))
     if sorted(values) != list(range(size)):
@@ -91,7 +76,7 @@ def read_counterexample(path: Path, shape: tuple[int, ...]) -> Tensor:
 
 
 def refutes(model: nn.Module, x: Tensor, statement: Property) -> bool:
-    """Whether ``x`` really is a counterexample: in the bounds (to float32 rounding) and of another class here."""
+    """Whether ``x`` is a counterexample to ``statement``: within its bounds, and ``model`` gives another class."""
     flat = x.double().flatten().numpy()
     slack = 1e-6
     inside = bool(np.all(flat >= statement.lower - slack) and np.all(flat <= statement.upper + slack))
@@ -100,9 +85,17 @@ def refutes(model: nn.Module, x: Tensor, statement: Property) -> bool:
 
 
 def write_instances(folder: Path, model: nn.Module, x: Tensor, ball: Ball, seconds: int = 60) -> list[Path]:
-    """``model.onnx``, one VNN-LIB file for the prediction at each input, and ``instances.csv`` as VNN-COMP reads it.
+    """Write ``model.onnx``, a VNN-LIB file for the prediction at each input, and ``instances.csv`` as in VNN-COMP.
 
-    Inputs that the model answers with NaN are left out. Returns the properties' files.
+    Args:
+        folder: where to write; it is made if it does not exist.
+        model: the network.
+        x: inputs [n, …]; those that the model answers with NaN are left out.
+        ball: the Linf ball around each input.
+        seconds: time limit of each instance in ``instances.csv``; default 60.
+
+    Returns:
+        The files of the properties.
     """
     shape = tuple(x.shape[1:])
     with frozen(model), torch.no_grad():

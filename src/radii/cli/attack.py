@@ -39,13 +39,13 @@ def attack(
     json: options.Json = None,
 ) -> None:
     """Try one attack on test points; its result is an upper bound of robust accuracy, no more."""
-    from radii.attacks.by_name import named
+    from radii.attacks.by_name import attack_by_name
     from radii.evaluation.accuracy import Accuracy
     from radii.runs.inputs import DataSpec
     from radii.runs.steps import AttackStep
     from radii.threat import Ball
 
-    named(name or "apgd-ce")  # a wrong name is reported before anything is loaded
+    attack_by_name(name or "apgd-ce")  # a wrong name is reported before anything is loaded
     if out is not None and out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
     ball, folder = Ball.parse(threat), options.open_store(store, device)

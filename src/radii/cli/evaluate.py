@@ -112,8 +112,8 @@ def _print_scores(console: Console, title: str, scores: Scores, classes: tuple[s
     """The summary, the classes and the alarms, for people."""
     console.print(terminal.table(scores.table(title)))
     console.print(terminal.table(scores.class_table(classes)))
-    if scores.audit is not None:
-        console.print(escape(str(scores.audit)))
+    if scores.survivor_bound is not None:
+        console.print(escape(str(scores.survivor_bound)))
     for note in scores.notes:
         console.print(escape(note))
     for alarm in scores.alarms:

@@ -70,10 +70,10 @@ OptionalSuite = Annotated[
     str | None,
     typer.Option(
         "--suite",
-        help="Attacks: fast, standard, audited, exhaustive, black-box, pgd; standard, or black-box without gradients.",
+        help="Attacks: fast, standard, sampled, exhaustive, black-box, pgd; standard, or black-box without gradients.",
     ),
 ]
-Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, audited, exhaustive, black-box or pgd.")]
+Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, sampled, exhaustive, black-box or pgd.")]
 Complete = Annotated[
     float,
     typer.Option("--complete", min=0, metavar="SECONDS", help="A point: complete verification closes its bracket."),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from radii.attacks.alarms import model_alarms, result_alarms
 from radii.attacks.minimum_norm import MinimumNorm
-from radii.attacks.suite import Member, SuiteResult, members, run_suite
+from radii.attacks.suite import Member, SuiteResult, members, run_suite, suite_name
 from radii.attacks.survivor_sample import SAMPLE
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
@@ -85,6 +85,7 @@ def evaluate(
     own, ball = prepare(model, x, y, outputs=outputs, nhwc=nhwc), Ball.of(ball)
     model, x, y = own.model, own.x, own.y
     suite = suite or ("black-box" if isinstance(model, BlackBox) else "standard")
+    suite = suite_name(suite)
     attacks = members(suite, batch_size)
     if surrogate is not None:
         from radii.attacks.baseline import Transfer
@@ -100,10 +101,10 @@ def evaluate(
     proved_radius, notes = proved_in(certificate, ball.norm, x, prediction)
     proved = proved_radius >= ball.radius if ball.radius > 0 else proved_radius > 0
     todo = torch.from_numpy(np.flatnonzero(~proved)).to(x.device)
-    found = run_suite(
-        attacks, model, x[todo], prediction[todo], ball, seed, audit=SAMPLE if suite == "audited" else None
+    attacked = run_suite(
+        attacks, model, x[todo], prediction[todo], ball, seed, sample=SAMPLE if suite == "sampled" else None
     )
-    reached = _Reached.of_suite(x, ball, todo, found)
+    reached = _Reached.of_suite(x, ball, todo, attacked)
     if radii if radii is not None else suite != "black-box":
         reached = reached.with_radii(model, x, prediction, ball, seed, batch_size)
     distance = reached.distance.cpu().numpy()
@@ -134,15 +135,15 @@ def evaluate(
         queries=reached.queries.cpu().numpy(),
     )
     if alarms:
-        warned += result_alarms(_first_breaks(points, found.passes), len(y))
+        warned += result_alarms(_first_breaks(points, attacked.passes), len(y))
     steepness = None
     if lipschitz:
         from radii.evaluation.local_lipschitz import local_lipschitz
 
         steepness = local_lipschitz(model, x, ball, seed=seed, batch_size=batch_size).mean
     return Scores(
-        ball, suite, seed, points, reached.passes, reached.x_adv, method, notes + more, tuple(warned), found.audit,
-        steepness,
+        ball, suite, seed, points, reached.passes, reached.x_adv, method, notes + more, tuple(warned),
+        attacked.survivor_bound, steepness,
     )  # fmt: skip
 
 
@@ -159,19 +160,19 @@ class _Reached:
     passes: dict[str, int]
 
     @classmethod
-    def of_suite(cls, x: Tensor, ball: Ball, todo: Tensor, found: SuiteResult) -> _Reached:
+    def of_suite(cls, x: Tensor, ball: Ball, todo: Tensor, attacked: SuiteResult) -> _Reached:
         """A suite's result on the rows ``todo`` of ``x``, spread over all rows."""
         x_adv = x.float().clone()
         changed = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         queries = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-        x_adv[todo], changed[todo], queries[todo] = found.x_adv, found.broken, found.queries
+        x_adv[todo], changed[todo], queries[todo] = attacked.x_adv, attacked.broken, attacked.queries
         # A success may exceed the radius by the rounding of a float32 input; it is a success at the radius.
         away = ball.distance(x.double(), x_adv.double()).clamp_max(ball.radius)
         by = [""] * len(x)
-        for point, name in zip(todo.tolist(), found.broken_by, strict=True):
+        for point, name in zip(todo.tolist(), attacked.broken_by, strict=True):
             by[point] = name
         distance = torch.where(changed, away, torch.inf)
-        return cls(x_adv, changed, x_adv, distance, tuple(by), queries, dict(found.passes))
+        return cls(x_adv, changed, x_adv, distance, tuple(by), queries, dict(attacked.passes))
 
     def with_radii(
         self, model: nn.Module, x: Tensor, prediction: Tensor, ball: Ball, seed: int, batch_size: int

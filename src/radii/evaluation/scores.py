@@ -109,7 +109,7 @@ class Scores:
     certificate_method: str | None = None
     notes: tuple[str, ...] = ()
     alarms: tuple[Alarm, ...] = ()  # reasons to doubt the unbroken end
-    audit: SurvivorBound | None = None  # of the audited suite
+    survivor_bound: SurvivorBound | None = None  # of the suite ``sampled``
     local_lipschitz: float | None = None  # mean lower bound over the points (Yang et al. 2020)
 
     @property
@@ -221,7 +221,7 @@ class Scores:
             "per_class": [own.summary() for own in self.per_class()],
             "passes": {**self.passes, "all": int(sum(self.passes.values()))},
             "local_lipschitz": self.local_lipschitz,
-            "audit": None if self.audit is None else asdict(self.audit),
+            "survivor_bound": None if self.survivor_bound is None else asdict(self.survivor_bound),
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "notes": list(self.notes),
         }

@@ -75,18 +75,18 @@ class HoldOut:
 
 def hold_outs(sizes: Sizes, family: Family) -> tuple[HoldOut, ...]:
     """One for every power of two that leaves enough sizes which rise, up to the first that fails."""
-    found: list[HoldOut] = []
+    results: list[HoldOut] = []
     factor = 2
-    while not found or found[-1].holds:
+    while not results or results[-1].holds:
         part = sizes.up_to(sizes.n[-1] / factor)
         if len(part.n) < FEWEST + (factor > 2):
             break
         try:
-            found.append(_held_out(sizes, part, family, factor))
+            results.append(_held_out(sizes, part, family, factor))
         except InputError:  # no rising curve describes these sizes, so they forecast nothing
             break
         factor *= 2
-    return tuple(found)
+    return tuple(results)
 
 
 def _held_out(sizes: Sizes, part: Sizes, family: Family, factor: int) -> HoldOut:

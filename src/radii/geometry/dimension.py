@@ -58,11 +58,11 @@ def intrinsic_dimension(
     zeros = np.zeros(len(rows), np.int64)
     count = len(rows) if points is None else min(points, len(rows))
     if count == len(rows):
-        found = nearest(rows, zeros, norm="l2", label="any", k=wanted).distance
+        distances = nearest(rows, zeros, norm="l2", label="any", k=wanted).distance
     else:  # one neighbor more, because each point finds itself first
         some = np.sort(numpy_stream(seed, "dimension").choice(len(rows), count, replace=False))
-        found = nearest(rows[some], zeros[some], (rows, zeros), norm="l2", label="any", k=wanted + 1).distance[:, 1:]
-    return dimension_from(found, method, len(rows), seed)
+        distances = nearest(rows[some], zeros[some], (rows, zeros), norm="l2", label="any", k=wanted + 1).distance
+    return dimension_from(distances[:, -wanted:], method, len(rows), seed)
 
 
 def dimension_from(distance: NDArray[np.float64], method: Method, references: int, seed: int = 0) -> Dimension:

@@ -56,20 +56,20 @@ def audit_charts(audits: Sequence[tuple[str, Audit]]) -> tuple[ChartSpec, ...]:
     return tuple(chart for chart in charts if chart.rows)
 
 
-def figures(found: Audit) -> dict[str, str]:
+def figures(audit: Audit) -> dict[str, str]:
     """Named figures in the order of a table; what was not measured is not there."""
     rows: dict[str, str] = {}
-    for name, separated in (("train-train", found.train), ("test-train", found.test)):
+    for name, separated in (("train-train", audit.train), ("test-train", audit.test)):
         if separated is not None:
-            rows |= _separation(name, separated, found.epsilon)
-    if found.rule is not None:
-        rows["nearest-neighbor rule: right on test"] = f"{found.rule.accuracy:.2%}"
-        rows["… proved right at epsilon"] = f"{found.rule.astuteness(found.epsilon):.2%}"
-    rows["equal inputs / contradictory"] = f"{len(found.equal)} / {len(found.contradictory)}"
-    if found.volume is not None:
-        free = found.summary()["log2_volume_without_box"]
-        rows["log2 volume at epsilon, with / without box"] = f"{found.volume.mean():,.1f} / {free:,.1f}"
-    return rows | _shape(found)
+            rows |= _separation(name, separated, audit.epsilon)
+    if audit.rule is not None:
+        rows["nearest-neighbor rule: right on test"] = f"{audit.rule.accuracy:.2%}"
+        rows["… proved right at epsilon"] = f"{audit.rule.astuteness(audit.epsilon):.2%}"
+    rows["equal inputs / contradictory"] = f"{len(audit.equal)} / {len(audit.contradictory)}"
+    if audit.volume is not None:
+        free = audit.summary()["log2_volume_without_box"]
+        rows["log2 volume at epsilon, with / without box"] = f"{audit.volume.mean():,.1f} / {free:,.1f}"
+    return rows | _shape(audit)
 
 
 def distance(value: float) -> str:
@@ -80,32 +80,32 @@ def distance(value: float) -> str:
     return f"{text} = {value:.3f}" if "/" in text else f"{value:.4g}"
 
 
-def _separation(name: str, found: Separation, epsilon: float) -> dict[str, str]:
-    hubs = found.hubs(1)
+def _separation(name: str, separation: Separation, epsilon: float) -> dict[str, str]:
+    hubs = separation.hubs(1)
     return {
-        f"{name} separation": distance(found.minimum),
-        f"{name} median": distance(found.quantile(0.5)),
-        f"{name}: epsilon possible for": f"{found.share_possible(epsilon):.2%}",
+        f"{name} separation": distance(separation.minimum),
+        f"{name} median": distance(separation.quantile(0.5)),
+        f"{name}: epsilon possible for": f"{separation.share_possible(epsilon):.2%}",
         f"{name}: largest hub serves": f"{hubs[0].count:,}" if hubs else "–",
     }
 
 
-def _shape(found: Audit) -> dict[str, str]:
-    if found.shape is None:
+def _shape(audit: Audit) -> dict[str, str]:
+    if audit.shape is None:
         return {}
     rows = {}
-    if found.shape.interclass is not None:
-        rows["inter-class distance (l2)"] = f"{found.shape.interclass.mean:.3f}"
-    for estimate in found.shape.dimensions:
+    if audit.shape.interclass is not None:
+        rows["inter-class distance (l2)"] = f"{audit.shape.interclass.mean:.3f}"
+    for estimate in audit.shape.dimensions:
         name = f"intrinsic dimension, {estimate.method}, k={estimate.k}, n={estimate.references:,}"
         rows[name] = _interval(estimate.estimate)
-    if found.shape.curve is not None:
-        for name, value in (("power law", found.shape.curve.dimension), ("linear", found.shape.curve.dimension_linear)):
-            rows[f"d* from {found.norm} neighbors, {name}"] = _interval(value)
-    needed = found.shape.spectrum.summary()
+    if audit.shape.curve is not None:
+        for name, value in (("power law", audit.shape.curve.dimension), ("linear", audit.shape.curve.dimension_linear)):
+            rows[f"d* from {audit.norm} neighbors, {name}"] = _interval(value)
+    needed = audit.shape.spectrum.summary()
     rows["components for 50 / 90 / 99% of variance"] = f"{needed['0.5']} / {needed['0.9']} / {needed['0.99']}"
-    if found.log10_samples is not None:
-        rows["points for the nearest-neighbor rule"] = f"10^{found.log10_samples:.1f}"
+    if audit.log10_samples is not None:
+        rows["points for the nearest-neighbor rule"] = f"10^{audit.log10_samples:.1f}"
     return rows
 
 

@@ -106,8 +106,8 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _images(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Run a layer that knows one batch axis on examples whose file has another."""
-    made = function(x.flatten(0, 1))
-    return made.reshape(len(x), x.shape[1], *made.shape[1:])
+    result = function(x.flatten(0, 1))
+    return result.reshape(len(x), x.shape[1], *result.shape[1:])
 
 
 def _conv(
@@ -138,8 +138,8 @@ def _slice(x: Tensor, *, axis: int, start: int, stop: int, step: int) -> Tensor:
 
 
 def _gather(x: Tensor, *, axis: int, places: Tensor) -> Tensor:
-    made = x.index_select(axis + 1, places.flatten())
-    return made.reshape(*x.shape[: axis + 1], *places.shape, *x.shape[axis + 2 :])
+    result = x.index_select(axis + 1, places.flatten())
+    return result.reshape(*x.shape[: axis + 1], *places.shape, *x.shape[axis + 2 :])
 
 
 def _reduce(x: Tensor, *, axes: tuple[int, ...], keep: bool, mean: bool) -> Tensor:

@@ -149,19 +149,19 @@ class Reader:
         from onnx import helper
         from onnx.reference import ReferenceEvaluator
 
-        given = {name: self.fixed[name] for name in source.input if name}
+        inputs = {name: self.fixed[name] for name in source.input if name}
         values = [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-            for name, value in given.items()
+            for name, value in inputs.items()
         ]
         ends = [onnx.ValueInfoProto(name=name) for name in source.output]
         graph = helper.make_graph([source], "constant", values, ends)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
         try:
-            made = ReferenceEvaluator(model).run(None, given)
+            outputs = ReferenceEvaluator(model).run(None, inputs)
         except Exception as error:
             raise self.refusal(source, f"cannot be computed: {str(error).splitlines()[0]}") from error
-        self.fixed |= {name: np.asarray(value) for name, value in zip(source.output, made, strict=True)}
+        self.fixed |= {name: np.asarray(value) for name, value in zip(source.output, outputs, strict=True)}
 
     def numbers(self, source: onnx.NodeProto, place: int) -> list[int] | None:
         """The integers of a constant input, or None where it is left out."""

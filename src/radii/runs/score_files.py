@@ -48,7 +48,7 @@ def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
         "certificate_method": scores.certificate_method,
         "notes": scores.notes,
         "alarms": [asdict(alarm) for alarm in scores.alarms],
-        "audit": None if scores.audit is None else asdict(scores.audit),
+        "survivor_bound": None if scores.survivor_bound is None else asdict(scores.survivor_bound),
         "local_lipschitz": scores.local_lipschitz,
     }
     write_tensors(path, tensors, meta)
@@ -65,6 +65,7 @@ def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
     if missing := [name for name in (*ARRAYS, "rows", "x_adv") if name not in tensors]:
         raise InputError(f"{path} is not a table of points: {missing[0]} is missing.")
     arrays = {name: tensors[name].numpy() for name in ARRAYS}
+    bound = meta.get("survivor_bound", meta.get("audit"))  # its former name
     rows, x_adv = tensors["rows"].numpy(), tensors["x_adv"]
     points = PointTable(broken_by=tuple(meta["broken_by"]), **arrays)
     scores = Scores(
@@ -77,7 +78,7 @@ def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:
         certificate_method=meta["certificate_method"],
         notes=tuple(meta["notes"]),
         alarms=tuple(Alarm(**alarm) for alarm in meta["alarms"]),
-        audit=None if meta["audit"] is None else SurvivorBound(**meta["audit"]),
+        survivor_bound=None if bound is None else SurvivorBound(**bound),
         local_lipschitz=meta["local_lipschitz"],
     )
     return scores, rows

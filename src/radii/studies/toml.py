@@ -38,7 +38,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from radii.attacks.suite import SUITES
+from radii.attacks.suite import FORMER_NAMES, SUITES
 from radii.budget import BUDGETS, check_budget
 from radii.data import hub, sources, variant_chain
 from radii.errors import InputError, unknown_name
@@ -228,7 +228,7 @@ def _check_measure(measure: Measure, faults: _Faults, at: str) -> None:
             continue
         if name == "prove" and ball.norm not in ("l2", "linf"):
             faults.add(f"{at}measure.prove.threat", f"bounds exist for l2 and linf balls, got {ball} instead.")
-    if measure.evaluate is not None and measure.evaluate.suite not in SUITES:
+    if measure.evaluate is not None and measure.evaluate.suite not in {*SUITES, *FORMER_NAMES}:
         faults.add(f"{at}measure.evaluate.suite", str(unknown_name("suite", measure.evaluate.suite, SUITES)))
 
 

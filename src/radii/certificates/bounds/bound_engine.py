@@ -37,9 +37,12 @@ Visit = Callable[[int, Tensor], Any]
 
 
 class Engine:
-    """Bounds of one program. ``rounding`` False leaves the deployed rounding out.
+    """Bounds of one program.
 
-    ``keep_forms`` keeps the lines in the input that bounded each coordinate, for whoever splits inputs.
+    Args:
+        program: the network on flat vectors.
+        rounding: True (default) covers the float32 rounding of the deployed network.
+        keep_forms: store the line in the input that bounds each coordinate, which splitting of inputs needs.
     """
 
     def __init__(self, program: Program, rounding: bool = True, keep_forms: bool = False) -> None:

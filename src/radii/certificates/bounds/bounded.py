@@ -43,7 +43,7 @@ class Bounded:
 
     Args:
         model: any network from inputs to logits; what cannot be bounded is refused by name.
-        input_shape: of one input, without the batch.
+        input_shape: the shape of one input, without the batch.
         rounding: whether bounds cover the network as float32 computes it (the default), or the real-valued one.
     """
 
@@ -104,7 +104,7 @@ class Bounded:
             return Engine(compiled(self._single, torch.float32))
 
     def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
-        """The same by intervals in float32, for Linf balls: as sound, a little lower, a fraction of the time."""
+        """As :meth:`margins` by intervals in float32, for Linf balls: as sound, a little lower, much faster."""
         return self._margins(self._single, torch.float32, x, prediction, ball, "ibp")
 
     def _margins(
@@ -155,7 +155,7 @@ def _point(x: Tensor) -> Region:
 
 
 def region_of(x: Tensor, ball: Ball, dtype: torch.dtype) -> Region:
-    """The ball around each input and within its box, rounded outward."""
+    """The ``ball`` around each input of ``x``, within its box, in ``dtype`` and rounded outward."""
     if ball.norm not in ("l2", "linf"):
         raise InputError(f"Bounds exist for l2 and linf balls, got {ball.norm!r} instead.")
     center = x.to(dtype)
@@ -168,7 +168,15 @@ def region_of(x: Tensor, ball: Ball, dtype: torch.dtype) -> Region:
 
 
 def margins(model: nn.Module, x: Tensor, ball: Ball, method: Method = "crown", *, rounding: bool = True) -> Tensor:
-    """Lower bounds of the predicted class's margins over ``ball``: [n, classes - 1]; all positive proves it."""
+    """Lower bounds of the predicted class's margins over a ball: [n, classes - 1]; all positive proves it.
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …].
+        ball: norm, radius and box of the perturbations.
+        method: one of :data:`METHODS`; default ``crown``.
+        rounding: whether the bounds cover the rounding of float32; default True.
+    """
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
     return bounded.margins(x, bounded.predict(x).clamp_min(0), ball, method)
 
@@ -185,10 +193,19 @@ def certify(
 ) -> Certificate:
     """The largest of ``radii`` at which each prediction is proved, by bisection (a proof covers smaller radii).
 
-    Guarantee: deterministic, for perturbations that stay in ``box``. With
-    ``rounding`` it covers the network as float32 computes it; without, the
-    real-valued network up to the rounding of this computation. A layer that
-    cannot be bounded is refused by name.
+    Guarantee: deterministic, for perturbations that stay in ``box``.
+
+    Args:
+        model: a network from inputs to logits; a layer that cannot be bounded is refused by name.
+        x: inputs [n, …] in ``box``; never changed.
+        radii: radii to try, positive.
+        norm: norm of the radii, ``linf`` (default) or ``l2``.
+        method: one of :data:`METHODS`; default ``crown``.
+        rounding: True (default) covers the network as float32 computes it; False the real-valued network.
+        box: the least and the greatest value of an input; default (0, 1), None: no limit.
+
+    Raises:
+        InputError: no positive radius, an unknown method, inputs outside the box, or a layer without bounds.
     """
     check_inputs(x, box)
     if not radii or min(radii) <= 0:
@@ -198,7 +215,7 @@ def certify(
     rising = sorted(set(radii))
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
     prediction = bounded.predict(x)
-    # proved[i] radii are proved for input i, open[i] may be; halved until they meet
+    # The first proved[i] radii are proved for input i; those up to still[i] may be. Bisection until both are equal.
     proved = torch.zeros(len(x), dtype=torch.int64)
     still = torch.where(prediction.cpu() >= 0, len(rising), 0)
     with progress.task(f"proving by {method}", len(rising), "radii") as bar:

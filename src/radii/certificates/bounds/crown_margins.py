@@ -1,6 +1,8 @@
-"""Margins by CROWN and alpha-CROWN, one input at a time, by rows that only unstable ReLUs cost."""
+"""Margins by CROWN and alpha-CROWN, one input at a time; the cost grows with the unstable ReLUs only."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -8,9 +10,9 @@ from torch import Tensor
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.propagation import Region
 from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
-from radii.certificates.bounds.slope_ascent import Ascent
 
-RATE = 0.25
+RATE = 0.25  # of the ascent in slopes
+DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
 
 
 def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0) -> Tensor:
@@ -20,10 +22,10 @@ def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0)
         engine: bounds of the network.
         region: the inputs; in float64.
         specs: coefficients of the logits [n, s, classes].
-        steps: of ascent in the lower slopes of every row (alpha-CROWN; Xu et al. 2021); 0 for CROWN.
+        steps: ascent steps in the lower slopes of every row (alpha-CROWN; Xu et al. 2021); 0 for CROWN.
     """
     low, high, center = (value.double().flatten(1) for value in (region.lower, region.upper, region.center))
-    found = []
+    margins = []
     with torch.no_grad():
         for i in range(len(low)):
             around = None if region.radius is None else center[i : i + 1]
@@ -32,8 +34,8 @@ def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0)
             lowers = engine.lower(known, engine.program.output, rows.clone())
             if steps and not bool((lowers > 0).all()):
                 lowers = torch.maximum(lowers, _ascended(engine, known, rows, steps))
-            found.append(lowers)
-    return torch.stack(found)
+            margins.append(lowers)
+    return torch.stack(margins)
 
 
 def _ascended(engine: Engine, known: ValueBounds, rows: Tensor, steps: int) -> Tensor:
@@ -47,13 +49,43 @@ def _ascended(engine: Engine, known: ValueBounds, rows: Tensor, steps: int) -> T
     ascent = Ascent([(value, RATE) for value in alphas.values()])
     with torch.enable_grad():
         for _ in range(steps):
-            found = engine.lower(known, engine.program.output, rows, None, alphas)
-            best = torch.maximum(best, found.detach())
+            bound = engine.lower(known, engine.program.output, rows, None, alphas)
+            best = torch.maximum(best, bound.detach())
             open_ = best <= 0
-            if not found.requires_grad or not bool(open_.any()):
+            if not bound.requires_grad or not bool(open_.any()):
                 break
-            ascent.step(found[open_].sum())
+            ascent.step(bound[open_].sum())
             with torch.no_grad():
                 for place, layer in engine.relus.items():
                     alphas[place].clamp_(layer.slope, 1.0)
     return best
+
+
+class Ascent:
+    """Gradient ascent by Adam (Kingma & Ba 2015) without the start-up cost of torch.optim; rates fall by 3% a step.
+
+    Args:
+        rates: each parameter with its own rate.
+    """
+
+    def __init__(self, rates: Sequence[tuple[Tensor, float]]) -> None:
+        self._rates = list(rates)
+        self._mean = [torch.zeros_like(value) for value, _ in rates]
+        self._square = [torch.zeros_like(value) for value, _ in rates]
+        self._count = 0
+
+    def step(self, objective: Tensor) -> None:
+        """Raise ``objective``; parameters that it does not depend on stay."""
+        if not self._rates:
+            return
+        grads = torch.autograd.grad(objective, [value for value, _ in self._rates], allow_unused=True)
+        self._count += 1
+        fade = FADING ** (self._count - 1)
+        first, second = 1 - DECAY**self._count, 1 - SQUARES**self._count
+        with torch.no_grad():
+            for (value, rate), grad, mean, square in zip(self._rates, grads, self._mean, self._square, strict=True):
+                if grad is None:
+                    continue
+                mean.mul_(DECAY).add_(grad, alpha=1 - DECAY)
+                square.mul_(SQUARES).addcmul_(grad, grad, value=1 - SQUARES)
+                value.addcdiv_(mean, (square / second).sqrt_().add_(1e-8), value=rate * fade / first)

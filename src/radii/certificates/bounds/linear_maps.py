@@ -109,7 +109,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Scale:
-    """A factor for every coordinate, broadcast over the batch; ``terms`` operations made it and multiply by it."""
+    """A factor for every coordinate, broadcast over the batch; ``terms`` operations compute and apply it."""
 
     factor: Tensor
     terms: int = 1
@@ -168,6 +168,6 @@ class Gather:
 
 
 def folded_transpose(linear: LinearMap, A: Tensor) -> Tensor:
-    """W^T for every row of coefficients [n, s, …]."""
+    """W^T of the map ``linear`` for every row of the coefficients ``A`` [n, s, …]."""
     n, s = A.shape[:2]
     return linear.transpose(A.flatten(0, 1)).unflatten(0, (n, s))

@@ -25,7 +25,7 @@ NUMBERS = 1 << 23  # coefficients in one backward pass: 64 MB of float64
 
 
 def margin_specs(prediction: Tensor, classes: int) -> Tensor:
-    """Coefficients of logit_y - logit_c for every other class c: [n, classes - 1, classes]."""
+    """Coefficients of logit_y - logit_c, y the ``prediction``, for each other class c: [n, classes - 1, classes]."""
     own = torch.nn.functional.one_hot(prediction, classes)[:, None]
     others = torch.eye(classes, dtype=own.dtype, device=own.device).expand(len(own), -1, -1)
     keep = others.argmax(2) != prediction[:, None]
@@ -46,7 +46,7 @@ def lower_margins(
         specs: coefficients of the logits [n, s, classes].
         method: one of :data:`METHODS`.
         rounding: whether bounds cover the float32 rounding of every layer.
-        steps: of gradient ascent for alpha-crown.
+        steps: steps of gradient ascent of alpha-crown; default 20.
     """
     if method not in METHODS:
         raise unknown_name("relaxation", method, METHODS)
@@ -86,22 +86,22 @@ def _tighter(
     network: Network, bounds: dict[int, Bounds], region: Region, number: int, slopes: Slopes | None, only_relu: bool
 ) -> Bounds:
     """Both bounds of each coordinate of a value, by backward passes over blocks of coordinates."""
-    here = bounds[number]
-    n = len(here.lower)
-    low, high = here.lower.flatten(1).clone(), here.upper.flatten(1).clone()
+    value = bounds[number]
+    n = len(value.lower)
+    low, high = value.lower.flatten(1).clone(), value.upper.flatten(1).clone()
     wanted = ((low < 0) & (high > 0)).any(0) if only_relu else (high > low).any(0)
     width = max(bounds[source].lower[0].numel() for source in bounds)
     open_places = torch.nonzero(wanted)[:, 0]
     if len(open_places) == 0:
-        return here
+        return value
     for places in open_places.split(max(1, NUMBERS // (2 * n * width))):
         one = torch.zeros(len(places), low.shape[1], dtype=low.dtype, device=low.device)
         one[torch.arange(len(places)), places] = 1
-        A = torch.cat([one, -one]).unflatten(1, here.lower.shape[1:]).expand(n, -1, *here.lower.shape[1:])
-        found = backward(network, bounds, region, A, number, slopes=slopes)
-        low[:, places] = torch.maximum(low[:, places], found[:, : len(places)])
-        high[:, places] = torch.minimum(high[:, places], -found[:, len(places) :])
-    return here.meet(low.view_as(here.lower), high.view_as(here.upper))
+        A = torch.cat([one, -one]).unflatten(1, value.lower.shape[1:]).expand(n, -1, *value.lower.shape[1:])
+        bound = backward(network, bounds, region, A, number, slopes=slopes)
+        low[:, places] = torch.maximum(low[:, places], bound[:, : len(places)])
+        high[:, places] = torch.minimum(high[:, places], -bound[:, len(places) :])
+    return value.meet(low.view_as(value.lower), high.view_as(value.upper))
 
 
 def _equal_slopes(network: Network, bounds: dict[int, Bounds]) -> Slopes:
@@ -114,7 +114,7 @@ def _equal_slopes(network: Network, bounds: dict[int, Bounds]) -> Slopes:
 
 
 def _ascended(network: Network, bounds: dict[int, Bounds], region: Region, specs: Tensor, steps: int) -> Tensor:
-    """The best bound met while ascending in the lower slopes; every slope in range gives a true bound."""
+    """The best bound during gradient ascent in the lower slopes; every slope in its range gives a true bound."""
     relus = {number: layer for number, layer in network.layers.items() if isinstance(layer, Relu)}
     slopes: Slopes = {}
     for number, layer in relus.items():
@@ -127,12 +127,12 @@ def _ascended(network: Network, bounds: dict[int, Bounds], region: Region, specs
     optimizer = torch.optim.Adam(slopes.values(), lr=0.2)
     with torch.enable_grad():
         for _ in range(steps):
-            found = backward(network, bounds, region, specs, network.output, slopes=slopes)
-            best = torch.maximum(best, found.detach())
-            if not found.requires_grad:  # steps behind every ReLU: no slope matters
+            margins = backward(network, bounds, region, specs, network.output, slopes=slopes)
+            best = torch.maximum(best, margins.detach())
+            if not margins.requires_grad:  # steps behind every ReLU: no slope matters
                 break
             optimizer.zero_grad()
-            (-found.clamp_max(0.1).sum()).backward()  # what is proved needs no more
+            (-margins.clamp_max(0.1).sum()).backward()  # what is proved needs no more
             optimizer.step()
             with torch.no_grad():
                 for number, layer in relus.items():

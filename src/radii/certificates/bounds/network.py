@@ -41,7 +41,7 @@ class Network:
 
 
 def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
-    """Layers with the present weights, as ``dtype`` if given; gradients flow to the parameters."""
+    """The layers of ``trace`` with present weights as ``dtype`` (default: their own); gradients reach the weights."""
     values: dict[int, Tensor] = {}
     shapes = {0: trace.input_shape}
     layers: dict[int, Layer] = {}
@@ -51,7 +51,7 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
             continue
         if _unread(record, values, shapes) and record.outputs[0] != trace.output:
             continue
-        layer = _converted(record, _Given(record, values, shapes, dtype))
+        layer = _converted(record, _Operands(record, values, shapes, dtype))
         if isinstance(layer, int):  # the same value under another number
             layers[record.outputs[0]] = Affine(record.layer, (layer,), Gather(_same, shapes[layer]), None)
         else:
@@ -74,9 +74,9 @@ def _run_again(record: Record, values: dict[int, Tensor]) -> dict[int, Tensor]:
         return values[leaf.number] if isinstance(leaf, Ref) else leaf
 
     arguments, keywords = tree_map(known, (record.arguments, record.keywords))
-    made = record.operation(*arguments, **keywords)
-    made = made if isinstance(made, tuple | list) else (made,)
-    return dict(zip(record.outputs, (value for value in made if isinstance(value, Tensor)), strict=True))
+    results = record.operation(*arguments, **keywords)
+    results = results if isinstance(results, tuple | list) else (results,)
+    return dict(zip(record.outputs, (value for value in results if isinstance(value, Tensor)), strict=True))
 
 
 def _same(x: Tensor) -> Tensor:
@@ -84,8 +84,8 @@ def _same(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Given:
-    """What an operation got: values of the input's kind stay references, the rest are tensors and numbers."""
+class _Operands:
+    """The arguments of an operation: values that depend on the input stay references, others are constants."""
 
     record: Record
     values: dict[int, Tensor]
@@ -130,14 +130,14 @@ def _refusal(record: Record, why: str) -> InputError:
     )
 
 
-def _converted(record: Record, given: _Given) -> Layer | int:
+def _converted(record: Record, operands: _Operands) -> Layer | int:
     if record.shape == (-1,):
         raise _refusal(record, "mixes the inputs of a batch")
     name = record.operation.__name__.split(".")[0].removesuffix("_")
     if record.kind not in (torch.float32, torch.float64) and name not in (*COMPARISONS, *MOVES):
         raise _refusal(record, f"computes in {record.kind}, where sums are no sums of numbers")
     convert = CONVERSIONS.get(name)
-    layer = convert(record, given) if convert else None
+    layer = convert(record, operands) if convert else None
     if layer is None:
         raise _refusal(
             record, "is not among the operations with bounds" if convert is None else "is used in a way without bounds"
@@ -145,69 +145,69 @@ def _converted(record: Record, given: _Given) -> Layer | int:
     return layer
 
 
-def _linear(record: Record, given: _Given) -> Layer | None:
+def _linear(record: Record, operands: _Operands) -> Layer | None:
     """addmm(bias, x, W^T), mm(x, W^T)."""
     if record.keywords:  # scaled products are not what linear layers make
         return None
     start = 1 if len(record.arguments) == 3 else 0
-    x, weight = given[start], given[start + 1]
-    if not isinstance(x, Ref) or isinstance(weight, Ref) or (start and isinstance(given[0], Ref)):
+    x, weight = operands[start], operands[start + 1]
+    if not isinstance(x, Ref) or isinstance(weight, Ref) or (start and isinstance(operands[0], Ref)):
         return None
-    return given.affine(Dense(weight.T), given[0] if start else None, start)
+    return operands.affine(Dense(weight.T), operands[0] if start else None, start)
 
 
-def _convolution(_record: Record, given: _Given) -> Layer | None:
-    x, weight, bias, stride, padding, dilation, transposed, _, groups = (given[place] for place in range(9))
+def _convolution(_record: Record, operands: _Operands) -> Layer | None:
+    x, weight, bias, stride, padding, dilation, transposed, _, groups = (operands[place] for place in range(9))
     if not isinstance(x, Ref) or isinstance(weight, Ref) or transposed or weight.dim() != 4:
         return None
-    linear = Convolution(weight, _pair(stride), _pair(padding), _pair(dilation), groups, given.shape(0))
-    return given.affine(linear, None if bias is None else bias.view(-1, 1, 1))
+    linear = Convolution(weight, _pair(stride), _pair(padding), _pair(dilation), groups, operands.shape(0))
+    return operands.affine(linear, None if bias is None else bias.view(-1, 1, 1))
 
 
-def _batch_norm(record: Record, given: _Given) -> Layer | None:
-    weight, bias, mean, variance = (given[place] for place in range(1, 5))
-    if mean is None or (len(record.arguments) == 8 and given[5]):
+def _batch_norm(record: Record, operands: _Operands) -> Layer | None:
+    weight, bias, mean, variance = (operands[place] for place in range(1, 5))
+    if mean is None or (len(record.arguments) == 8 and operands[5]):
         return None
     factor = torch.rsqrt(variance + record.arguments[-1]) * (1 if weight is None else weight)
     offset = torch.zeros_like(mean) if bias is None else bias
-    ones = (1,) * (len(given.shape(0)) - 1)
+    ones = (1,) * (len(operands.shape(0)) - 1)
     shift, size = offset - mean * factor, offset.abs() + (mean * factor).abs()
-    return given.affine(Scale(factor.view(-1, *ones), 8), shift.view(-1, *ones), 0, size.view(-1, *ones))
+    return operands.affine(Scale(factor.view(-1, *ones), 8), shift.view(-1, *ones), 0, size.view(-1, *ones))
 
 
-def _add(record: Record, given: _Given) -> Layer | None:
+def _add(record: Record, operands: _Operands) -> Layer | None:
     """x + y, x + constant, constant + x, and the same with minus."""
     sign = -1.0 if record.operation.__name__.startswith("sub") else 1.0
     sign *= record.keywords.get("alpha", 1)
-    first, second = given[0], given[1]
+    first, second = operands[0], operands[1]
     if isinstance(first, Ref) and isinstance(second, Ref):
-        if given.shape(0) != given.shape(1) or abs(sign) != 1:
+        if operands.shape(0) != operands.shape(1) or abs(sign) != 1:
             return None
         return Sum(record.layer, (first.number, second.number), sign)
     if isinstance(first, Ref):
-        return _shifted(record, given, 0, 1.0, sign * _constant(second))
-    return _shifted(record, given, 1, sign, _constant(first))
+        return _shifted(record, operands, 0, 1.0, sign * _constant(second))
+    return _shifted(record, operands, 1, sign, _constant(first))
 
 
-def _shifted(record: Record, given: _Given, place: int, factor: float, bias: Tensor) -> Layer | None:
-    if not _fits(bias, given.shape(place), record.shape):
+def _shifted(record: Record, operands: _Operands, place: int, factor: float, bias: Tensor) -> Layer | None:
+    if not _fits(bias, operands.shape(place), record.shape):
         return None
-    return given.affine(
+    return operands.affine(
         Scale(torch.full((1,), factor, dtype=bias.dtype, device=bias.device)), _unbatched(bias, record), place
     )
 
 
-def _scaled(record: Record, given: _Given) -> Layer | None:
+def _scaled(record: Record, operands: _Operands) -> Layer | None:
     divided = record.operation.__name__.startswith("div")
-    place = 0 if isinstance(given[0], Ref) else 1
-    other = given[1 - place]
+    place = 0 if isinstance(operands[0], Ref) else 1
+    other = operands[1 - place]
     if isinstance(other, Ref) or (divided and place == 1) or "rounding_mode" in record.keywords:
         return None
     factor = _constant(other)
-    if not _fits(factor, given.shape(place), record.shape):
+    if not _fits(factor, operands.shape(place), record.shape):
         return None
     factor = _unbatched(factor, record)
-    return given.affine(Scale(1 / factor if divided else factor), None, place)
+    return operands.affine(Scale(1 / factor if divided else factor), None, place)
 
 
 def _constant(value: Any) -> Tensor:
@@ -229,46 +229,46 @@ def _unbatched(constant: Tensor, record: Record) -> Tensor:
     return constant[0] if constant.dim() > len(record.shape) else constant
 
 
-def _viewed(record: Record, given: _Given) -> Layer | None:
+def _viewed(record: Record, operands: _Operands) -> Layer | None:
     shape = record.shape
-    if math.prod(shape) != math.prod(given.shape(0)):
+    if math.prod(shape) != math.prod(operands.shape(0)):
         return None
-    return given.moved(lambda x: x.reshape(len(x), *shape))
+    return operands.moved(lambda x: x.reshape(len(x), *shape))
 
 
-def _permuted(record: Record, given: _Given) -> Layer | None:
+def _permuted(record: Record, operands: _Operands) -> Layer | None:
     order = [axis % (len(record.shape) + 1) for axis in record.arguments[1]]
-    return given.moved(lambda x: x.permute(order)) if order[0] == 0 else None
+    return operands.moved(lambda x: x.permute(order)) if order[0] == 0 else None
 
 
-def _replayed(record: Record, given: _Given) -> Layer | None:
+def _replayed(record: Record, operands: _Operands) -> Layer | None:
     """Moves that are a function of the input and of numbers alone: unshuffling, padding by zeros, slicing."""
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if record.operation.__name__.startswith("constant_pad") and (keywords or (len(rest) > 1 and rest[1] != 0)):
         return None
     if record.operation.__name__.startswith("slice") and rest and rest[0] == 0:
         return None
-    return given.moved(lambda x: operation(x, *rest, **keywords))
+    return operands.moved(lambda x: operation(x, *rest, **keywords))
 
 
-def _averaged(record: Record, given: _Given) -> Layer | None:
+def _averaged(record: Record, operands: _Operands) -> Layer | None:
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if record.operation.__name__.startswith(("mean", "sum")):
         axes = rest[0] if rest else None
-        if not axes or 0 in [axis % (len(given.shape(0)) + 1) for axis in axes]:
+        if not axes or 0 in [axis % (len(operands.shape(0)) + 1) for axis in axes]:
             return None
     elif len(rest) > 5 and rest[5] is not None and rest[5] <= 0:  # divisor_override: weights must not be negative
         return None
-    return given.moved(lambda x: operation(x, *rest, **keywords), math.prod(given.shape(0)))
+    return operands.moved(lambda x: operation(x, *rest, **keywords), math.prod(operands.shape(0)))
 
 
-def _max_pool(record: Record, given: _Given) -> Layer | None:
-    if len(given.shape(0)) != 3:
+def _max_pool(record: Record, operands: _Operands) -> Layer | None:
+    if len(operands.shape(0)) != 3:
         return None
-    kernel = _pair(given[1])
-    stride, padding, dilation = _pair(given[2] or kernel), _pair(given[3] or (0,)), _pair(given[4] or (1,))
-    layer = MaxPool(record.layer, (given[0].number,), kernel, stride, padding, dilation, bool(given[5]))
-    if bool((layer.members(*given.shape(0)[1:]) < 0).all(1).any()):
+    kernel = _pair(operands[1])
+    stride, padding, dilation = _pair(operands[2] or kernel), _pair(operands[3] or (0,)), _pair(operands[4] or (1,))
+    layer = MaxPool(record.layer, (operands[0].number,), kernel, stride, padding, dilation, bool(operands[5]))
+    if bool((layer.members(*operands.shape(0)[1:]) < 0).all(1).any()):
         raise _refusal(record, "has windows without a single pixel, whose largest is minus infinity")
     return layer
 
@@ -277,12 +277,13 @@ def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sizes) * (2 // len(sizes))
 
 
-def _relu(record: Record, given: _Given) -> Layer | None:
-    slope = 0.0 if record.operation.__name__.startswith("relu") else float(given[1] if given[1] is not None else 0.01)
-    return Relu(record.layer, (given[0].number,), slope) if 0 <= slope <= 1 else None
+def _relu(record: Record, operands: _Operands) -> Layer | None:
+    leaky = not record.operation.__name__.startswith("relu")
+    slope = float(0.01 if operands[1] is None else operands[1]) if leaky else 0.0
+    return Relu(record.layer, (operands[0].number,), slope) if 0 <= slope <= 1 else None
 
 
-def _rising(record: Record, given: _Given) -> Layer | None:
+def _rising(record: Record, operands: _Operands) -> Layer | None:
     """Steps, rounding and clamping by constants: rising in each coordinate, and exact in any float type."""
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if any(isinstance(value, Ref) for value in (*rest, *keywords.values())):
@@ -296,70 +297,34 @@ def _rising(record: Record, given: _Given) -> Layer | None:
     def high(x: Tensor) -> Tensor:
         return torch.maximum(*(operation(x.clone(), *more, **words).to(x.dtype) for more, words in variants))
 
-    return Monotone(record.layer, (given[0].number,), low, high)
+    return Monotone(record.layer, (operands[0].number,), low, high)
 
 
-def _copied(record: Record, given: _Given) -> Layer | int | None:
+def _copied(record: Record, operands: _Operands) -> Layer | int | None:
     kind = record.keywords.get("dtype")
     if kind is not None and kind not in (torch.float32, torch.float64):
         return None
-    return int(given[0].number)
+    return int(operands[0].number)
 
 
 COMPARISONS = ("ge", "gt")
-MOVES = (
-    "view",
-    "_unsafe_view",
-    "reshape",
-    "flatten",
-    "squeeze",
-    "unsqueeze",
-    "permute",
-    "slice",
-    "alias",
-    "detach",
-    "clone",
+VIEWS = ("view", "_unsafe_view", "reshape", "flatten", "squeeze", "unsqueeze")
+COPIES = ("alias", "detach", "clone")
+MOVES = (*VIEWS, *COPIES, "permute", "slice")
+Conversion = Callable[[Record, _Operands], Layer | int | None]
+_GROUPS: tuple[tuple[Conversion, tuple[str, ...]], ...] = (
+    (_linear, ("addmm", "mm")),
+    (_convolution, ("convolution",)),
+    (_batch_norm, ("native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")),
+    (_add, ("add", "sub")),
+    (_scaled, ("mul", "div")),
+    (_viewed, VIEWS),
+    (_permuted, ("permute",)),
+    (_replayed, ("pixel_unshuffle", "constant_pad_nd", "slice")),
+    (_averaged, ("avg_pool2d", "_adaptive_avg_pool2d", "mean", "sum")),
+    (_max_pool, ("max_pool2d_with_indices",)),
+    (_relu, ("relu", "leaky_relu")),
+    (_rising, (*COMPARISONS, "round", "floor", "ceil", "sign", "clamp", "clamp_min", "clamp_max", "hardtanh")),
+    (_copied, ("_to_copy", *COPIES)),
 )
-CONVERSIONS: dict[str, Callable[[Record, _Given], Layer | int | None]] = {
-    "addmm": _linear,
-    "mm": _linear,
-    "convolution": _convolution,
-    "native_batch_norm": _batch_norm,
-    "_native_batch_norm_legit_no_training": _batch_norm,
-    "cudnn_batch_norm": _batch_norm,
-    "add": _add,
-    "sub": _add,
-    "mul": _scaled,
-    "div": _scaled,
-    "view": _viewed,
-    "_unsafe_view": _viewed,
-    "reshape": _viewed,
-    "flatten": _viewed,
-    "squeeze": _viewed,
-    "unsqueeze": _viewed,
-    "permute": _permuted,
-    "pixel_unshuffle": _replayed,
-    "constant_pad_nd": _replayed,
-    "slice": _replayed,
-    "avg_pool2d": _averaged,
-    "_adaptive_avg_pool2d": _averaged,
-    "mean": _averaged,
-    "sum": _averaged,
-    "max_pool2d_with_indices": _max_pool,
-    "relu": _relu,
-    "leaky_relu": _relu,
-    "ge": _rising,
-    "gt": _rising,
-    "round": _rising,
-    "floor": _rising,
-    "ceil": _rising,
-    "sign": _rising,
-    "clamp": _rising,
-    "clamp_min": _rising,
-    "clamp_max": _rising,
-    "hardtanh": _rising,
-    "_to_copy": _copied,
-    "alias": _copied,
-    "detach": _copied,
-    "clone": _copied,
-}
+CONVERSIONS = {name: convert for convert, names in _GROUPS for name in names}

@@ -74,7 +74,7 @@ Step = Linear | Plus | Bend
 
 @dataclass(frozen=True)
 class Program:
-    """Steps by the number of the value they make; value 0 is the input."""
+    """Steps by the number of the value they compute; value 0 is the input."""
 
     steps: dict[int, Step]
     sizes: dict[int, int]
@@ -100,7 +100,7 @@ class Program:
 
 
 def compiled(network: Network, dtype: torch.dtype) -> Program:
-    """The program of a network whose weights are of ``dtype``."""
+    """The program of ``network``, whose weights have type ``dtype``."""
     shapes = _shapes(network, dtype)
     alias, steps = {0: 0}, dict[int, Step]()
     readers = network.readers()
@@ -130,13 +130,13 @@ def _shapes(network: Network, dtype: torch.dtype) -> dict[int, Shape]:
     """The shape of every value, by running the network on zeros."""
     values = {0: torch.zeros(1, *network.input_shape, dtype=dtype)}
     for number, layer in network.layers.items():
-        given = [values[source] for source in layer.inputs]
+        inputs = [values[source] for source in layer.inputs]
         if isinstance(layer, Affine):
-            values[number] = layer.linear.apply(given[0]) + (0.0 if layer.bias is None else layer.bias)
+            values[number] = layer.linear.apply(inputs[0]) + (0.0 if layer.bias is None else layer.bias)
         elif isinstance(layer, Sum):
-            values[number] = given[0] + layer.sign * given[1]
+            values[number] = inputs[0] + layer.sign * inputs[1]
         else:
-            values[number] = layer.interval(given[0], given[0])[0]
+            values[number] = layer.interval(inputs[0], inputs[0])[0]
     return {number: tuple(value.shape[1:]) for number, value in values.items()}
 
 

@@ -87,34 +87,37 @@ def gamma(terms: int, dtype: torch.dtype) -> float:
 
 
 def of_input(region: Region) -> Bounds:
-    """Bounds of the input."""
+    """Bounds of the input, which lies in ``region``."""
     zero = torch.zeros_like(region.center)
     ball = None if region.radius is None else (region.center, zero + 1, zero)
     return Bounds(region.lower, region.upper, None, ball)
 
 
-def step(layer: Layer, given: list[Bounds], region: Region, rounding: bool) -> Bounds:
-    """Interval bounds of a layer's value from those of its inputs."""
+def step(layer: Layer, before: list[Bounds], region: Region, rounding: bool) -> Bounds:
+    """Interval bounds of the value of ``layer`` over ``region``, from the bounds of the values it reads, ``before``.
+
+    ``rounding``: whether they cover the float32 rounding of the layer.
+    """
     if isinstance(layer, Affine):
-        return _affine(layer, given[0], region, rounding)
+        return _affine(layer, before[0], region, rounding)
     if isinstance(layer, Sum):
-        first, second = given
+        first, second = before
         low, high = (second.lower, second.upper) if layer.sign > 0 else (-second.upper, -second.lower)
         lower, upper = first.lower + low, first.upper + high
         size = _size(first) + _size(second) if rounding else None
         return _widened(lower, upper, size, 1)
-    return Bounds(*layer.interval(given[0].lower, given[0].upper))
+    return Bounds(*layer.interval(before[0].lower, before[0].upper))
 
 
-def _affine(layer: Affine, given: Bounds, region: Region, rounding: bool) -> Bounds:
+def _affine(layer: Affine, before: Bounds, region: Region, rounding: bool) -> Bounds:
     linear, bias = layer.linear, 0.0 if layer.bias is None else layer.bias
-    middle, reach = (given.lower + given.upper) / 2, (given.upper - given.lower) / 2
+    middle, reach = (before.lower + before.upper) / 2, (before.upper - before.lower) / 2
     center, spread = linear.apply(middle) + bias, linear.absolute(reach)
-    size = linear.absolute(_size(given)) + layer.magnitude if rounding and linear.terms else None
+    size = linear.absolute(_size(before)) + layer.magnitude if rounding and linear.terms else None
     bounds = _widened(center - spread, center + spread, size, linear.terms)
-    if given.ball is None or region.radius is None:
+    if before.ball is None or region.radius is None:
         return bounds
-    return _within_ball(bounds, linear, bias, given.ball, region.radius)
+    return _within_ball(bounds, linear, bias, before.ball, region.radius)
 
 
 def _within_ball(
@@ -145,7 +148,7 @@ def _size(bounds: Bounds) -> Tensor:
 
 
 def forward(network: Network, region: Region, rounding: bool = False) -> dict[int, Bounds]:
-    """Interval bounds of every value (IBP)."""
+    """Interval bounds of every value of ``network`` over ``region`` (IBP); ``rounding`` covers float32."""
     bounds = {0: of_input(region)}
     for number, layer in network.layers.items():
         bounds[number] = step(layer, [bounds[source] for source in layer.inputs], region, rounding)
@@ -164,11 +167,18 @@ def backward(
 ) -> Tensor:
     """A lower bound of A . value for coefficients ``A`` [n, s, …] of value ``number``: [n, s].
 
-    ``deep`` goes on to the input; otherwise the first layers that are not
-    linear end the way with their intervals, which is IBP with the last linear
-    layers merged. ``slopes`` are lower lines of ReLUs by their value's number.
-    The rounding of these sums is accounted for in float64, and in float32 on a
-    way that is not deep if the bounds account for theirs.
+    The rounding of these sums is covered in float64. In float32 it is covered only for ``deep=False`` and
+    bounds that were computed with ``rounding=True``.
+
+    Args:
+        network: the layers.
+        bounds: bounds of every value up to ``number``.
+        region: the inputs, one region for each row.
+        A: coefficients [n, s, …].
+        number: the value that they multiply.
+        deep: True (default): coefficients are carried to the input. False: only to the first layers that are not
+            linear, whose intervals end the sum; this is IBP with the last linear layers merged.
+        slopes: slopes of the lower lines of ReLUs, by the number of their value; default CROWN's.
     """
     pending = {number: A}
     total = size = A.new_zeros(A.shape[:2])
@@ -178,13 +188,13 @@ def backward(
         if place not in pending:
             continue
         A = pending.pop(place)
-        layer, here = network.layers[place], bounds[place]
+        layer, value = network.layers[place], bounds[place]
         count += prod(A.shape[2:])
         if isinstance(layer, Affine | Sum):
-            if here.error is not None:
+            if value.error is not None:
                 # In float32 the product A W is off by gamma_m |A| |W| as well, m the coefficients it sums.
                 more = prod(A.shape[2:]) / max(1, layer.linear.terms) if single and isinstance(layer, Affine) else 0.0
-                total = total - (1 + more) * _dot(A.abs(), here.error)
+                total = total - (1 + more) * _dot(A.abs(), value.error)
             if isinstance(layer, Affine) and layer.bias is not None:
                 shift = (A * layer.bias).flatten(2)
                 total = total + shift.sum(2)
@@ -193,8 +203,8 @@ def backward(
                 pending[source] = pending[source] + back if source in pending else back
             continue
         if not deep:
-            total = total + _dot(A.clamp_min(0), here.lower) + _dot(A.clamp_max(0), here.upper)
-            size = size + _dot(A.abs(), _size(here)) if sized else size
+            total = total + _dot(A.clamp_min(0), value.lower) + _dot(A.clamp_max(0), value.upper)
+            size = size + _dot(A.abs(), _size(value)) if sized else size
             continue
         source = layer.inputs[0]
         below = bounds[source]

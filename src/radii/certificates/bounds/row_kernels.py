@@ -32,10 +32,11 @@ def through_relu(
 ) -> None:
     """Overwrite rows ``A`` [R, d] of a ReLU's result with rows of its input, and add their constants to ``total``.
 
-    A . relu(z) >= A' . z + constant, with A' = under A where A > 0 and over A elsewhere and the constant lift A
-    where A < 0; then A' . bias - |A'| . error of the layer that made z. Sums are float64; ``raised`` is at least
-    1 and makes the constant, which is negative, larger than its rounding. Row r of ``under`` is ``under_dom[r]``;
-    ``extra`` [R, d] or [0, d] is added to A'.
+    A . relu(z) >= A' . z + constant, with A' = ``under`` A where A > 0 and ``over`` A elsewhere, and the constant
+    ``lift`` A where A < 0; then A' . ``bias`` - |A'| . ``error`` of the layer that computes z. Sums are float64;
+    ``raised`` is at least 1 and makes the constant, which is negative, larger than its rounding. Row r has the
+    slopes and errors of domain ``dom[r]`` and row ``under_dom[r]`` of ``under``; ``extra`` [R, d] or [0, d] is
+    added to A'.
     """
     rows, size = A.shape
     for r in range(rows):

@@ -48,12 +48,12 @@ class ValueBounds:
 
 
 def gamma(terms: float, unit: float) -> float:
-    """The relative error of a sum of ``terms`` products in any order."""
+    """The relative error of a sum of ``terms`` products in any order, with the unit roundoff ``unit``."""
     return terms * unit / max(1e-3, 1 - terms * unit)
 
 
 def relu_lines(layer: Relu, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Lower slope, upper slope and upper offset of each coordinate; raised by more than their rounding."""
+    """Lower slope, upper slope and upper offset of the ReLU ``layer`` on [``low``, ``high``], rounded safely."""
     up = 1 + 8 * torch.finfo(low.dtype).eps
     width = (high - low).clamp_min(torch.finfo(low.dtype).tiny)
     chord = (high - layer.slope * low) / width * up
@@ -69,12 +69,14 @@ class ReluLines(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, A: Tensor, under: Tensor, over: Tensor, lift: Tensor) -> tuple[Tensor, Tensor]:
+        """Coefficients of z and the constant."""
         slope = torch.where(A > 0, under, over)
         ctx.save_for_backward(A, slope, lift)
         return A * slope, dot(A.clamp_max(0), lift)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        """Gradients of A and of the lower slopes."""
         A, slope, lift = ctx.saved_tensors
         back, constant = grads
         by_A = back * slope + (A < 0) * lift * constant[:, None].to(A.dtype)
@@ -82,7 +84,7 @@ class ReluLines(torch.autograd.Function):
 
 
 def least(A: Tensor, domain: Domain, dom: Tensor | None) -> Tensor:
-    """The least value of A . x over each row's region: the better of its box and its L2 ball, in float64."""
+    """The least ``A`` . x of each row r over the region ``dom[r]`` of ``domain``: the better of box and L2 ball."""
     A = A.double()
     low, high = pick(domain.lower, dom), pick(domain.upper, dom)
     inside = dot(A, (low + high) / 2) - dot(A.abs(), (high - low) / 2)
@@ -95,11 +97,12 @@ def least(A: Tensor, domain: Domain, dom: Tensor | None) -> Tensor:
 
 
 def pick(value: Tensor, dom: Tensor | None) -> Tensor:
+    """The rows ``dom`` of ``value``; all of them for None."""
     return value if dom is None else value.index_select(0, dom)
 
 
 def dot(A: Tensor, value: Tensor) -> Tensor:
-    """Row by row, float64 result: [R, d] with [R, d] or [1, d]."""
+    """``A`` [R, d] times ``value`` [R, d] or [1, d], row by row, as float64: [R]."""
     if len(value) == 1:
         return (A @ value[0]).double()
     return torch.linalg.vecdot(A, value).double()

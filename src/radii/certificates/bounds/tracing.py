@@ -24,16 +24,8 @@ from radii.models.fingerprint import ModelState
 from radii.models.module_behavior import check_behavior
 
 ROWS = 2  # of the traced input: a batch dimension of one could be confused with a dimension of size one
-_LEAVING = (
-    "numpy",
-    "tolist",
-    "item",
-    "data_ptr",
-    "untyped_storage",
-    "storage",
-    "__array__",
-    "__dlpack__",
-    "__reduce_ex__",
+_LEAVING = frozenset(
+    ["numpy", "tolist", "item", "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__", "__reduce_ex__"]
 )
 
 
@@ -46,7 +38,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Record:
-    """One operation: what it was given, which values it made, in which layer, and whether the input moves it."""
+    """One operation: its arguments, its results, its layer, and whether it depends on the input (``moving``)."""
 
     operation: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -68,11 +60,14 @@ class Trace:
 
 
 def trace(model: nn.Module, input_shape: tuple[int, ...]) -> Trace:
-    """Run ``model`` in eval mode on a batch of ``input_shape`` and write down what happens.
+    """Run ``model`` in eval mode on a batch of ``input_shape`` and record every operation.
 
     Args:
         model: any network from inputs to logits.
-        input_shape: of one input, without the batch.
+        input_shape: the shape of one input, without the batch.
+
+    Returns:
+        The operations, in order.
 
     Raises:
         InputError: a module's behavior is not its class's, a value leaves torch, a weight or buffer is written
@@ -98,7 +93,7 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> Trace:
 
 
 def example(model: nn.Module) -> Tensor:
-    """A tensor of the model's device and type; the rounding of narrower types than float32 is not accounted for."""
+    """A tensor of the device and type of ``model``; types narrower than float32 are refused."""
     like = next((p for p in [*model.parameters(), *model.buffers()] if p.is_floating_point()), torch.zeros(()))
     if like.dtype not in (torch.float32, torch.float64):
         raise InputError(f"Bounds exist for float32 and float64 models, got {like.dtype} instead: model.float().")
@@ -106,7 +101,7 @@ def example(model: nn.Module) -> Tensor:
 
 
 class _Recorder(TorchDispatchMode):
-    """Numbers every tensor of a forward pass and writes down which operation made it from which others."""
+    """Numbers every tensor of a forward pass and records which operation computed it from which others."""
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
@@ -133,17 +128,17 @@ class _Recorder(TorchDispatchMode):
             raise self.refusal(f"{func.__name__} reads a value after it was overwritten in place through a view")
         written = self._written(func, args, kwargs)
         result = func(*args, **kwargs)
-        made = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, Tensor)]
+        results = [leaf for leaf in tree_flatten(result)[0] if isinstance(leaf, Tensor)]
         moving = bool(sources & self.moved)
         for tensor in written:
             self.stale |= self.owners.get(_storage(tensor), set())
-        if made or moving:
-            outputs = tuple(self._number(tensor) for tensor in made)
+        if results or moving:
+            outputs = tuple(self._number(tensor) for tensor in results)
             self.moved |= set(outputs) if moving else set()
-            shape = tuple(made[0].shape[1:]) if made else ()
-            if moving and (not made or made[0].dim() == 0 or len(made[0]) != ROWS):
+            shape = tuple(results[0].shape[1:]) if results else ()
+            if moving and (not results or results[0].dim() == 0 or len(results[0]) != ROWS):
                 shape = (-1,)  # not a batch any more
-            kind = made[0].dtype if made else None
+            kind = results[0].dtype if results else None
             self.records.append(Record(func, arguments, keywords, outputs, shape, self.layer, moving, kind))
         return result
 

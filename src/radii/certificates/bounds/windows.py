@@ -63,7 +63,10 @@ class _Windows:
 
 
 def windowed(engine: Engine, number: int) -> bool:
-    """Whether a value is made by a convolution behind nothing but ReLUs, convolutions and factors of channels."""
+    """Whether a convolution computes value ``number``, and only ReLUs, convolutions and channel factors precede it.
+
+    ``engine`` holds the program.
+    """
     steps = engine.program.steps
     if not isinstance(steps.get(number), Linear) or not _local(steps[number], convolution=True):
         return False
@@ -90,7 +93,10 @@ def _uniform(step: Linear) -> bool:
 
 
 def both_sides(engine: Engine, known: ValueBounds, number: int, place: Tensor) -> Tensor:
-    """Lower bounds of z[place] and then of -z[place], for one domain and a value that is :func:`windowed`."""
+    """Lower bounds of z[place] and then of -z[place], z the value ``number``, for one domain.
+
+    ``engine`` holds the program, ``known`` the bounds of earlier values; the value must be :func:`windowed`.
+    """
     step = engine.program.steps[number]
     assert isinstance(step, Linear)
     conv = step.linear

@@ -47,7 +47,7 @@ def split_inputs(
         engine: bounds of the network.
         goal: the box and its cases.
         network: the float32 network, for candidates.
-        limits: of time and of boxes.
+        limits: limits of time and boxes.
         tree: is filled with the boxes; then each box is bounded from its own ends alone, as its checker does.
     """
     low, high = goal.reach()

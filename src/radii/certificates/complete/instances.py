@@ -33,7 +33,10 @@ def read_instances(path: Path, seconds: float | None = None) -> list[Instance]:
 
     Args:
         path: the file.
-        seconds: a limit for every instance instead of the file's.
+        seconds: a time limit for every instance; default: those of the file.
+
+    Raises:
+        InputError: the file cannot be read, a line is not an instance, or there is none.
     """
     try:
         lines = [line for line in csv.reader(io.StringIO(path.read_text())) if line]
@@ -55,7 +58,7 @@ def read_instances(path: Path, seconds: float | None = None) -> list[Instance]:
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a table that :func:`run_instances` wrote; none if there is no file."""
+    """The rows of the table ``path`` that :func:`run_instances` wrote; none if there is no file."""
     if not path.exists():
         return []
     try:
@@ -76,7 +79,10 @@ def run_instances(
         folder: where the instances' paths start.
         instances: what to verify.
         table: the CSV file to continue.
-        jobs: processes; all cores by default.
+        jobs: number of processes; default: all cores.
+
+    Yields:
+        The rows of the table, as they become known.
     """
     rows = read_table(table)
     known = {(row["onnx"], row["vnnlib"], float(row["timeout_s"])) for row in rows}

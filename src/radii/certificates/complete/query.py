@@ -59,11 +59,12 @@ class Atom:
 
     @property
     def kind(self) -> str:
+        """X for inputs or Y for outputs."""
         return self.coefficients[0][0]
 
 
 def read_query(path: Path) -> Query:
-    """The property of a VNN-LIB file, plain or gzipped.
+    """The property of the VNN-LIB file ``path``, plain or gzipped.
 
     Raises:
         InputError: the file cannot be read, or asks something else than bounds of single inputs and linear

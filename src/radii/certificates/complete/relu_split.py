@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine, Visit
+from radii.certificates.bounds.crown_margins import Ascent
 from radii.certificates.bounds.rows import ValueBounds, relu_lines
-from radii.certificates.bounds.slope_ascent import Ascent
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.leaf import solve_leaf
@@ -51,7 +51,7 @@ def split_relus(
         engine: bounds of the network.
         goal: the box and its cases.
         network: the float32 network, for candidates.
-        limits: of time and of domains.
+        limits: limits of time and domains.
         leaves: is filled with the proved domains, whose parameters are float32 then.
     """
     return _Search(engine, goal, network, limits, leaves).run()
@@ -207,8 +207,8 @@ class _Batch:
         single = rows.to(self.dtype)
         lost = (rows - single.double()).abs().detach()  # by the rows' own rounding
         reach = torch.maximum(self.known.lower[output].abs(), self.known.upper[output].abs())
-        found = self.engine.lower(self.known, output, single, None, alphas, self._full(betas), visit)
-        return found - 1.01 * (lost * reach).sum(1) - offset - 2.0**-46 * (weights.double() * self.limit.abs()).sum(1)
+        bound = self.engine.lower(self.known, output, single, None, alphas, self._full(betas), visit)
+        return bound - 1.01 * (lost * reach).sum(1) - offset - 2.0**-46 * (weights.double() * self.limit.abs()).sum(1)
 
     def bound(self) -> Tensor:
         """The bounds with the present parameters."""
@@ -223,13 +223,13 @@ class _Batch:
         rates = [*((value, 0.25) for value in alphas.values()), *((value, 0.1) for value in betas.values())]
         ascent = Ascent([*rates, *([(weights, 0.1)] if several else [])])
         for step in range(steps):
-            found = self.lower(alphas, betas, weights)
-            self._keep(found.detach() > self.best, found, alphas, betas, weights)
+            bound = self.lower(alphas, betas, weights)
+            self._keep(bound.detach() > self.best, bound, alphas, betas, weights)
             open_ = self.best <= 0
             late = monotonic() > self.search.limits.deadline
-            if late or step == steps - 1 or not bool(open_.any()) or not found.requires_grad:
+            if late or step == steps - 1 or not bool(open_.any()) or not bound.requires_grad:
                 break
-            ascent.step(found[open_].sum())
+            ascent.step(bound[open_].sum())
             with torch.no_grad():
                 for place, value in alphas.items():
                     value.clamp_(self.engine.relus[place].slope, 1.0)
@@ -241,10 +241,10 @@ class _Batch:
                     weights.div_(weights.sum(1, keepdim=True).clamp_min(1e-6))
 
     def _keep(
-        self, better: Tensor, found: Tensor, alphas: dict[int, Tensor], betas: dict[int, Tensor], weights: Tensor
+        self, better: Tensor, bound: Tensor, alphas: dict[int, Tensor], betas: dict[int, Tensor], weights: Tensor
     ) -> None:
         with torch.no_grad():
-            self.best = torch.where(better, found.detach(), self.best)
+            self.best = torch.where(better, bound.detach(), self.best)
             for place, value in alphas.items():
                 self.alphas[place][better] = value[better]
             for source, value in betas.items():
@@ -293,7 +293,7 @@ class _Batch:
         if len(left) == 0:
             return []
         chosen = self._choices(left)
-        made = []
+        branches = []
         slopes = {place: value[left].half() for place, value in self.alphas.items()}
         betas = {
             (source, row, place): beta
@@ -305,8 +305,8 @@ class _Batch:
             splits = tuple((source, place, sign, betas[source, row, place]) for source, place, sign, _ in node.splits)
             alphas = {place: value[number] for place, value in slopes.items()}
             weights = self.weights[row, : len(node.weights)].clone()
-            made.append(Branch(node.case, splits, alphas, weights, float(self.best[row]), choice))
-        return made
+            branches.append(Branch(node.case, splits, alphas, weights, float(self.best[row]), choice))
+        return branches
 
     def _choices(self, left: Tensor) -> list[tuple[int, int] | None]:
         """For each row the ReLU whose two halves bound best, among those that lose most (Bunel et al. 2018, FSB)."""
@@ -358,8 +358,8 @@ class _Batch:
         alphas = {number: slopes[rows] for number, slopes in self.alphas.items()}
         matrix, offset = self._rows(self.weights)
         output = self.engine.program.output
-        found = self.engine.lower(known, output, matrix.to(self.dtype)[rows], None, alphas, full)
-        return (found - offset[rows]).view(count, tries, 2)
+        bound = self.engine.lower(known, output, matrix.to(self.dtype)[rows], None, alphas, full)
+        return (bound - offset[rows]).view(count, tries, 2)
 
 
 def _clip(known: ValueBounds, source: int, rows: Tensor, places: Tensor, signs: Tensor) -> None:

@@ -10,7 +10,7 @@ from radii.certificates.complete.verify import Verification
 
 
 def result_text(answer: Verification) -> str:
-    """The text of a result file: ``((X_0 0.5)`` … ``(Y_0 1.25))`` follows ``sat``."""
+    """The text of the result file of ``answer``: ``((X_0 0.5)`` … ``(Y_0 1.25))`` follows ``sat``."""
     if answer.counterexample is None or answer.outputs is None:
         return f"{answer.verdict}\n"
     values = [*_named("X", answer.counterexample), *_named("Y", answer.outputs)]

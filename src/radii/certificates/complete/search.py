@@ -11,17 +11,17 @@ REPLAYS = 8  # candidates that are run as deployed
 MOST_CASES = 16  # up to so many cases are searched by descent
 
 
-def first_meeting(goal: Goal, network: Runnable, x: Tensor, made: Tensor | None = None) -> Tensor | None:
+def first_meeting(goal: Goal, network: Runnable, x: Tensor, outputs: Tensor | None = None) -> Tensor | None:
     """The first of the inputs [n, inputs] that meets a case in torch and as deployed, if one does.
 
     Args:
         goal: the cases.
         network: runs the inputs.
         x: candidates.
-        made: their outputs in torch, if they are known.
+        outputs: their outputs in torch, if they are known.
     """
     with torch.no_grad():
-        met = (goal.excess(network.run(x) if made is None else made) <= 0).any(1)
+        met = (goal.excess(network.run(x) if outputs is None else outputs) <= 0).any(1)
         if not bool(met.any()):
             return None
         candidates = x[met][:REPLAYS].detach()
@@ -34,10 +34,10 @@ def search(goal: Goal, network: Runnable, seed: int = 0, starts: int = 64, steps
 
     Args:
         goal: the box and its cases.
-        network: with gradients.
-        seed: of the random starts.
-        starts: random points; the best of them for each case start the descent.
-        steps: of the descent.
+        network: the network, with gradients.
+        seed: seed of the random starts; default 0.
+        starts: random points; the best of them for each case start the descent; default 64.
+        steps: steps of the descent; default 60.
     """
     generator = torch.Generator().manual_seed(seed)
     low, high = goal.inside()
@@ -46,9 +46,9 @@ def search(goal: Goal, network: Runnable, seed: int = 0, starts: int = 64, steps
     corners = torch.where(torch.rand(starts, len(low), generator=generator) < 0.5, low, high)
     x = torch.cat([((low + high) / 2)[None], x, corners]).clamp(low, high)
     x = goal.placed(x)
-    found = first_meeting(goal, network, x)
-    if found is not None:
-        return found
+    point = first_meeting(goal, network, x)
+    if point is not None:
+        return point
     with torch.no_grad():
         order = goal.excess(network.run(x)).argsort(0)[: max(4, starts // 4)]
     if goal.cases > MOST_CASES:
@@ -64,12 +64,12 @@ def _descend(goal: Goal, network: Runnable, x: Tensor, case: Tensor, steps: int)
     for number in range(steps):
         x = x.detach().requires_grad_()
         with torch.enable_grad():
-            made = network.run(x)
-            excess = goal.excess(made)
+            outputs = network.run(x)
+            excess = goal.excess(outputs)
             (gradient,) = torch.autograd.grad(excess.gather(1, case[:, None]).sum(), x)
-        found = first_meeting(goal, network, x, made)
-        if found is not None:
-            return found
+        point = first_meeting(goal, network, x, outputs)
+        if point is not None:
+            return point
         size = step * 0.93**number
         x = goal.placed(x.detach() - size * gradient.sign())
     return first_meeting(goal, network, x)

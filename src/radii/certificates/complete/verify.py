@@ -66,10 +66,10 @@ def verify(
 
     Args:
         network: an ONNX file, or a torch module on inputs whose shape a :class:`GraphNetwork` knows.
-        query: a VNN-LIB file (may be gzipped), or what :func:`read_query` made of one.
-        seconds: the time limit.
-        nodes: at most so many regions are bounded.
-        seed: of the search for counterexamples.
+        query: a VNN-LIB file (may be gzipped), or a :class:`Query` that :func:`read_query` returned.
+        seconds: the time limit; default 300.
+        nodes: the largest number of regions to bound; default: no limit.
+        seed: seed of the search for counterexamples; default 0.
         proof: a file for the proof of ``unsat``, which :func:`radii.check_proof` checks; both arguments must be files.
 
     Returns:
@@ -195,8 +195,8 @@ class Deployed:
         least = engine.lower(known, engine.program.output, rows, dom).view(CHECKS, width)
         most = -engine.lower(known, engine.program.output, -rows, dom).view(CHECKS, width)
         results = [self.run(x)] if self.runtime is None else [self.run(x), self.runtime(x)]
-        for made in results:
-            if not bool(((made >= least) & (made <= most)).all()):
+        for outputs in results:
+            if not bool(((outputs >= least) & (outputs <= most)).all()):
                 raise InputError("The network cannot be verified: bounds of its layers disagree with what it computes.")
 
 

@@ -92,7 +92,7 @@ class LadderPosition:
 
 
 def rounds(positions: list[LadderPosition], batch: int) -> Iterator[list[tuple[int, int]]]:
-    """Full batches over all inputs that still need samples: rows and how many samples of each."""
+    """Full batches of ``batch`` samples over all ``positions`` that still need samples: (row, samples) of each."""
     waiting = deque(range(len(positions)))
     while waiting:
         wanted: list[tuple[int, int]] = []

@@ -62,7 +62,7 @@ class GridNoise:
 
 
 def to_grid(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Inputs [n, …] rounded to the grid, and how far each one moved in L2, rounded up: [n] float64."""
+    """Inputs ``x`` [n, …] rounded to the grid, and the L2 distance that each one moved, rounded up: [n] float64."""
     if not bool(torch.isfinite(x).all()) or float(x.abs().max()) > LARGEST / 2:
         raise InputError(f"Inputs must be finite and at most {LARGEST / 2:g} in size for smoothing.")
     near = (x.double() / GRID).round() * GRID  # a power of two: both products are exact

@@ -50,12 +50,12 @@ def philox(key: Any, counter: int, words: NDArray[np.uint32]) -> None:
 def box_muller(
     words: NDArray[np.uint32], sigma: Any, x: NDArray[np.float32], y: NDArray[np.float32], space: NDArray[np.float64]
 ) -> None:
-    """round(sigma sqrt(-2 ln u) (cos, sin)(2 pi v)), u = (52 bits + 1/2) 2^-52, v = 52 bits 2^-52, from words [4, n].
+    """``x``, ``y`` = round(``sigma`` sqrt(-2 ln u) (cos, sin)(2 pi v)), u = (52 bits + 1/2) 2^-52, v = 52 bits 2^-52.
 
     ln by exponent and a rational function of the mantissa in [sqrt 1/2, sqrt 2), cos and sin by polynomials in
     an eighth of a turn either side of the nearest quarter (coefficients of Cephes), all in float64: before the
-    rounding to whole numbers within 4e-15 of the pair's length (ERROR in the module ``noise``).
-    ``space`` [2, n] is overwritten.
+    rounding to whole numbers within 4e-15 of the pair's length (ERROR in the module ``noise``). ``words`` [4, n]
+    hold the bits of u and v; ``space`` [2, n] is overwritten.
     """
     mantissa, turn = space[0], space[1]
     bits, steps = mantissa.view(np.int64), turn.view(np.uint64)

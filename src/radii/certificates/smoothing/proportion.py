@@ -1,4 +1,4 @@
-"""Exact confidence limits of a proportion (Clopper & Pearson 1934), the one home of them."""
+"""Exact confidence limits of a proportion (Clopper & Pearson 1934), and of a distribution's certified accuracy."""
 
 from __future__ import annotations
 
@@ -6,22 +6,51 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
+from radii.errors import InputError
+
 CONFIDENCE = 0.95
 
 
 def lower_limits(successes: ArrayLike, trials: int, level: float) -> NDArray[np.float64]:
-    """Of each count: the ``level`` quantile of Beta(k, n-k+1), 0 for k = 0; above the truth at most ``level`` often."""
+    """A lower limit of the proportion for each count of ``successes`` k among ``trials`` n, by Beta(k, n - k + 1).
+
+    It is above the truth with probability at most ``level``; it is 0 for k = 0.
+    """
     won = np.asarray(successes)
-    found = beta.ppf(level, np.maximum(won, 1), trials - won + 1)
-    return np.where(won > 0, found, 0.0)
+    limits = beta.ppf(level, np.maximum(won, 1), trials - won + 1)
+    return np.where(won > 0, limits, 0.0)
 
 
 def upper_limits(successes: ArrayLike, trials: int, level: float) -> NDArray[np.float64]:
-    """Of each count: below the truth with probability at most ``level``."""
+    """An upper limit for each count of ``successes`` of ``trials``: below the truth with probability <= ``level``."""
     return 1 - lower_limits(trials - np.asarray(successes), trials, level)
 
 
 def clopper_pearson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The exact interval for a binomial proportion: it covers the truth with at least ``confidence``."""
+    """The exact interval of ``successes`` among ``trials``: it covers the truth with probability >= ``confidence``."""
     level = (1 - confidence) / 2
     return float(lower_limits(successes, trials, level)), float(upper_limits(successes, trials, level))
+
+
+def certified_accuracy_of_distribution(certified: int, n: int, alpha: float = 0.0, confidence: float = 0.95) -> float:
+    """A lower bound of P(right and robust) over the distribution that the test points came from.
+
+    If T is the true share, a point is counted with probability at most
+    T + (1 - T) alpha, so T >= (q - alpha) / (1 - alpha) with q the exact lower
+    limit of the counted share.
+
+    Args:
+        certified: test points that are right and certified at the radius.
+        n: independent test points in all.
+        alpha: probability that a certificate is false; 0, the default, for deterministic certificates.
+        confidence: probability that the bound holds; default 0.95.
+
+    Raises:
+        InputError: a number outside its range.
+    """
+    if n < 1 or not 0 <= certified <= n:
+        raise InputError(f"The certified points must be 0 to n of n, got {certified} of {n} instead.")
+    if not (0 <= alpha < 1 and 0 < confidence < 1):
+        raise InputError(f"alpha and confidence must lie between 0 and 1, got {alpha:g} and {confidence:g} instead.")
+    counted = float(lower_limits(certified, n, 1 - confidence))
+    return max(0.0, (counted - alpha) / (1 - alpha))

@@ -55,10 +55,20 @@ def certify(
 ) -> SmoothedCertificate:
     """CERTIFY of Cohen et al. 2019: the radius sigma * Phi^-1(p) of a lower bound p of the top class's probability.
 
-    ``selection`` votes choose the class, ``samples`` fresh ones give the exact
-    Clopper-Pearson bound at level ``alpha``. An answer is wrong or its radius
-    too large with probability at most alpha for each input, or, if
-    ``simultaneous``, for any of them (alpha divided by their number).
+    Guarantee: an answer is wrong or its radius too large with probability at most ``alpha`` for each input, or,
+    if ``simultaneous``, for any of them (alpha divided by their number).
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …] in ``box``.
+        sigma: standard deviation of the noise.
+        samples: votes that give the exact Clopper-Pearson bound; default 10,000.
+        selection: votes before them that choose the class; default 100.
+        alpha: error probability; default 0.001.
+        simultaneous: one alpha for all inputs together; default False.
+        seed: seed of the noise; default 0.
+        box: the least and the greatest value of an input; default (0, 1), None: no limit.
+        batch: noisy inputs in one forward pass.
     """
     level = _level(alpha, len(x), simultaneous)
     with frozen(model):
@@ -100,12 +110,22 @@ def certify_sequential(
 ) -> SmoothedCertificate:
     """The largest of ``radii`` that can be proved for each input, with samples only until that is sure.
 
-    Each radius is an exact group-sequential test of P(class) <= Phi(r / sigma)
-    at level ``alpha`` on the same votes, at most ``most`` of them. A radius
-    counts if all smaller ones pass too: of nested hypotheses only the first
-    true one can err, so several radii cost no alpha. No votes are set aside to
-    select a class: above one half there is only one (see
-    :func:`~radii.certificates.smoothing.sequential.sequential_test`). Error probability as for :func:`certify`.
+    Each radius is an exact group-sequential test of P(class) <= Phi(r / sigma) on the same votes. A radius
+    counts if all smaller ones pass too: of nested hypotheses only the first true one can err, so several radii
+    cost no alpha. No votes are needed to select a class: above one half there is only one (see
+    :func:`~radii.certificates.smoothing.sequential.sequential_test`). Guarantee as for :func:`certify`.
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …] in ``box``.
+        sigma: standard deviation of the noise.
+        radii: radii to test, positive.
+        most: the largest number of votes for each input; default 100,000.
+        alpha: error probability; default 0.001.
+        simultaneous: one alpha for all inputs together; default False.
+        seed: seed of the noise; default 0.
+        box: the least and the greatest value of an input; default (0, 1), None: no limit.
+        batch: noisy inputs in one forward pass.
     """
     level = _level(alpha, len(x), simultaneous)
     with frozen(model):
@@ -148,7 +168,17 @@ def predict(
 ) -> Tensor:
     """PREDICT of Cohen et al. 2019: the smoothed class of each input, or -1 where votes leave it open: [n].
 
-    A two-sided binomial test of the two leading classes: wrong with probability at most alpha for each input.
+    A two-sided binomial test of the two leading classes: wrong with probability at most ``alpha`` for each input.
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …] in ``box``.
+        sigma: standard deviation of the noise.
+        samples: votes for each input; default 1,000.
+        alpha: error probability; default 0.001.
+        seed: seed of the noise; default 0.
+        box: the least and the greatest value of an input; default (0, 1), None: no limit.
+        batch: noisy inputs in one forward pass.
     """
     with frozen(model):
         votes, _ = _voting(model, x, sigma, seed, box, batch)
@@ -171,8 +201,17 @@ def estimate(
 ) -> SmoothedCertificate:
     """The plug-in radius sigma/2 (Phi^-1(p1) - Phi^-1(p2)) of Prach & Lampert 2025, Eq. 12: no certificate.
 
-    p1 and p2 are observed frequencies of the two leading classes, clipped to
-    [clip, 1 - clip]; the largest radius it can show is sigma * Phi^-1(1 - clip).
+    p1 and p2 are the observed frequencies of the two leading classes, so nothing is proved.
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …] in ``box``.
+        sigma: standard deviation of the noise; default 1/8.
+        samples: votes for each input; default 1,000.
+        clip: frequencies are clipped to [clip, 1 - clip], so no radius exceeds sigma * Phi^-1(1 - clip); default 0.01.
+        seed: seed of the noise; default 0.
+        box: the least and the greatest value of an input; default (0, 1), None: no limit.
+        batch: noisy inputs in one forward pass.
     """
     with frozen(model):
         votes, _ = _voting(model, x, sigma, seed, box, batch)

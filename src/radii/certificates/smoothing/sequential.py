@@ -25,8 +25,8 @@ from radii.errors import InputError
 
 GROWTH = 1.15  # of the sample size from look to look
 FIRST, LAST = 0.5, 0.25  # shares of alpha kept for the first and for the last look
-MISSED = 0.1  # chance that the futility stop drops a point which the full test passes every other time
-EARLIEST = 16  # samples after which a hopeless point may go
+MISSED = 0.1  # P(early stop) of a point that the full test accepts with probability 1/2
+EARLIEST = 16  # samples after which a point without a chance may be dropped
 NEGLIGIBLE = 1e-30  # probabilities below it are left out of sums: together far less than SLACK
 DOWN = 1 - 1e-12  # normal quantiles in float64 are good to far better: radii are rounded down, levels up by it
 SLACK = 1e-9  # relative, for the rounding of the dynamic programming in float64
@@ -96,7 +96,7 @@ def fewest_samples(p: float, alpha: float) -> int:
 
 
 def passing(looks: tuple[int, ...], allowed: tuple[int, ...], p: float) -> float:
-    """P(failures at some look k are at most allowed[k]) for success probability ``p``, exactly."""
+    """P(failures at some look k of ``looks`` are at most allowed[k]) for success probability ``p``, exactly."""
     state, seen, passed = np.ones(1), 0, 0.0
     width = max(allowed, default=-1) + 1
     for look, bound in zip(looks, allowed, strict=True):
@@ -146,7 +146,7 @@ def _share(look: int, first: int, last: int) -> float:
 
 
 def _futility(p: float, alpha: float, looks: tuple[int, ...], allowed: tuple[int, ...]) -> tuple[int, ...]:
-    """Failures from which on sampling ends: impossible to pass, or unlikely where passing was worth the samples.
+    """Failures from which on sampling ends: the test cannot pass any more, or is unlikely to.
 
     The reference is the probability at which the fixed-sample test passes
     every other time; MISSED of such points are given up, spread evenly over the looks.

@@ -89,9 +89,9 @@ class Float32Error:
         if layer.terms > MOST_TERMS:
             return Float32Error(torch.full_like(self.fixed, inf), inf, torch.zeros_like(self.most))
         unit = 1.01 * layer.terms * UNIT32
-        here, rate = size + layer.absolute * self.fixed, layer.absolute * (grown + self.slope)
-        most = torch.minimum(self.most, ((LARGEST - here) / max(rate, 1e-300)).clamp_min(0) / UP)
-        fixed = layer.value * self.fixed + unit * here + layer.terms * SMALLEST * 1e6
+        sums, rate = size + layer.absolute * self.fixed, layer.absolute * (grown + self.slope)
+        most = torch.minimum(self.most, ((LARGEST - sums) / max(rate, 1e-300)).clamp_min(0) / UP)
+        fixed = layer.value * self.fixed + unit * sums + layer.terms * SMALLEST * 1e6
         return Float32Error(fixed * UP, (layer.value * self.slope + unit * rate) * UP, most)
 
 

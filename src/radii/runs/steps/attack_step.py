@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from radii.attacks.by_name import attack, named
+from radii.attacks.by_name import attack, attack_by_name
 from radii.evaluation.accuracy import accuracy
 from radii.models.classifier import predict, usable
 from radii.models.io.tensor_files import read_tensors, write_tensors
@@ -37,7 +37,7 @@ class AttackStep(Step):
     @field_validator("attack")
     @classmethod
     def _known(cls, name: str) -> str:
-        named(name)
+        attack_by_name(name)
         return name
 
     def describe(self) -> str:

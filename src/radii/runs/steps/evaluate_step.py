@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
+from radii.attacks.suite import FORMER_NAMES
 from radii.certificates.choose import choose
 from radii.data.dataset import Data
 from radii.errors import InputError
@@ -59,11 +60,21 @@ class Evaluate(Step):
     surrogate: ModelSource | None = Field(None, description="a model from which a transfer attack starts")
     complete: float = Field(0.0, ge=0, description="seconds a point of complete verification")
 
+    @field_validator("suite")
+    @classmethod
+    def _current(cls, suite: str) -> str:
+        return FORMER_NAMES.get(suite, suite)
+
     @model_validator(mode="after")
     def _divisible(self) -> Evaluate:
-        if self.suite == "audited" and (self.parts > 1 or self.part):
-            raise ValueError("the audited suite samples from all points, and cannot be divided into parts")
+        if self.suite == "sampled" and (self.parts > 1 or self.part):
+            raise ValueError("the suite sampled draws from all points, and cannot be divided into parts")
         return self
+
+    def canonical(self) -> dict[str, Any]:
+        """As of every spec; a suite keeps its former name there, so that hashes of stored runs stay the same."""
+        former = {name: old for old, name in FORMER_NAMES.items()}
+        return {**super().canonical(), "suite": former.get(self.suite, self.suite)}
 
     def inputs(self) -> tuple[Step, ...]:
         """The trainings of the models, and the parts if there are several."""
