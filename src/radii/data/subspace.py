@@ -6,8 +6,7 @@ of the flattened, mean-centered training set (Prach & Lampert 2025, section 6)::
     x  ->  mean + W_S W_S^T (x - mean)
 
 fitted on train, applied to both splits. The exact projection may leave [0, 1];
-:meth:`Basis.project` clips it back, since a radius here always means pixels in
-[0, 1]; :meth:`Basis.reconstruct` does not.
+:meth:`Basis.project` clips it, since a radius always means pixels in [0, 1].
 """
 
 from __future__ import annotations
@@ -42,19 +41,8 @@ class Basis:
     components: NDArray[np.float32]
     variance: NDArray[np.float64]
 
-    def explained(self, ranges: Ranges) -> float:
-        """The share of the training set's variance within ``ranges``."""
-        return float(self.variance[_rows(ranges, len(self.variance))].sum() / self.variance.sum())
-
-    def reconstruct(self, x: Pixels, ranges: Ranges) -> NDArray[np.float32]:
-        """mean + W_S W_S^T (x - mean) in float32, unclipped, in the shape of ``x``."""
-        return self._projected(x, ranges, clip=False)
-
-    def project(self, x: Pixels, ranges: Ranges) -> NDArray[np.float32]:
-        """As :meth:`reconstruct`, but images are clipped to [0, 1]; features are not."""
-        return self._projected(x, ranges, clip=x.ndim == 4)
-
-    def _projected(self, x: Pixels, ranges: Ranges, clip: bool) -> NDArray[np.float32]:
+    def project(self, x: Pixels, ranges: Ranges, clip: bool = True) -> NDArray[np.float32]:
+        """mean + W_S W_S^T (x - mean) in float32, in the shape of ``x``; ``clip``: images are clipped to [0, 1]."""
         d = len(self.mean)
         if int(np.prod(x.shape[1:])) != d:
             raise InputError(f"These components are of {d} pixels, got inputs of shape {tuple(x.shape[1:])} instead.")
@@ -71,7 +59,7 @@ class Basis:
                 kept_part = (centered - part if complement else part) + mean
                 out[start : start + CHUNK] = kept_part.reshape(-1, *x.shape[1:])
                 task.advance(len(centered))
-        return np.clip(out, 0, 1, out=out) if clip else out
+        return np.clip(out, 0, 1, out=out) if clip and x.ndim == 4 else out
 
 
 def fit(x: Pixels) -> Basis:

@@ -1,10 +1,10 @@
-"""The distance classifier of Yang et al. on real data: right, and right within a radius.
+"""The distance classifier of Yang et al. on real data: its accuracy, and its accuracy within a radius.
 
 f_i(x) = dist(x, X_i) / r and argmin over i (Yang et al. 2020, Thm. 1) is
 1/r-Lipschitz and, when the classes' supports are 2r apart, right within r of
-every point of the support. From a finite sample X_i is only the training
-points, so it is the nearest-neighbor rule, and what it reaches on a test set
-is evidence of how much more data the support would need.
+every point of the support. In a finite sample X_i is only the training points,
+so the classifier is the nearest-neighbor rule, and its result on a test set
+shows how much more data the support would need.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def astuteness(x: Any, y: Any, within: tuple[Any, Any], others: Separation, work
         within: the references (x, y).
         others: the separation of the same points from the same references, half of
             the work, usually computed before.
-        work: threads and folder of the search.
+        work: threads and folder of the search; default: all cores, no folder.
     """
     own = nearest(x, y, within, norm=others.norm, label="same", work=work)
     return Astuteness(own.distance[:, 0], others.distance)

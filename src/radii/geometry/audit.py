@@ -142,12 +142,15 @@ def audit(
     Args:
         train: both splits, the training split, or an array of inputs [n, …].
         test: the test split, or the labels [n] if ``train`` is an array.
-        norm: of the perturbations: ``linf``, ``l2`` or ``l1``.
+        norm: norm of the perturbations: ``linf`` (default), ``l2`` or ``l1``.
         epsilon: the radius to judge, in units of the inputs (pixels in [0, 1]);
             default 8/255 in Linf, 36/255 in L2 and 1 in L1.
         deep: also measure the shape of the data: neighbor curve, intrinsic
-            dimension, inter-class distance and spectrum. Slower.
-        work: the number of threads, and a folder from which a killed audit continues.
+            dimension, inter-class distance and spectrum; slower. Default False.
+        work: the number of threads, and a folder from which a killed audit continues; default: all cores, no folder.
+
+    Returns:
+        Separations, the nearest-neighbor rule, equal inputs, volume and, if ``deep``, the shape of the data.
 
     Raises:
         InputError: an unknown norm, a radius that is not positive, or inputs
@@ -182,7 +185,7 @@ def audit(
 
 
 def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShape:
-    """Neighbor curve, intrinsic dimensions, inter-class distance and spectrum."""
+    """Neighbor curve in ``norm``, intrinsic dimensions, inter-class distance and spectrum of ``train`` and ``test``."""
     few = len(train) < 100
     shown = train if test is None else test
     return DataShape(
@@ -194,7 +197,7 @@ def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShape
 
 
 def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None) -> tuple[Dataset, Dataset | None]:
-    """The train and test set that the arguments of :func:`audit` mean."""
+    """The train and test set that the ``first`` and ``second`` argument of :func:`audit` mean."""
     if isinstance(first, Data):
         return first.train, first.test
     if isinstance(first, Dataset):
@@ -207,7 +210,7 @@ def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None
 
 
 def from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
-    """A Dataset of arrays: float64 becomes float32, labels int64, classes are numbered."""
+    """A Dataset called ``name`` of arrays: ``x`` of float64 becomes float32, ``y`` int64, classes are numbered."""
     inputs, labels = np.asanyarray(x), np.asarray(y)
     if inputs.dtype.kind == "f":
         inputs = inputs.astype(np.float32, copy=False)

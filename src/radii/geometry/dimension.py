@@ -1,4 +1,4 @@
-"""Intrinsic dimension: how fast neighbors come closer as data grows, and what that says about needing more.
+"""Intrinsic dimension: how fast neighbors come closer as the number of points grows.
 
 With P(within r) ~ c r^d* the nearest of n points is at about (cn)^(-1/d*)
 (Prach & Lampert 2025, supplement, Eq. 28-35). Every estimate depends on its
@@ -47,7 +47,17 @@ def intrinsic_dimension(
     1/d = mean over points and j < k of ln(T_k / T_j). ``mle-mean``: the plain
     average of the points' estimates. ``two-nn``: Facco et al. 2017, the slope
     of -ln(1 - F) on ln(T_2 / T_1) through the origin without the largest 10%.
-    Points with a duplicate are left out. ``points`` are drawn from ``x``.
+    Points with a duplicate are left out.
+
+    Args:
+        x: the points [n, …].
+        method: ``mle`` (default), ``mle-mean`` or ``two-nn``.
+        k: number of neighbors, at least 2; default 10. ``two-nn`` uses 2.
+        points: so many points of ``x`` are drawn; default 5,000, None: all.
+        seed: seed of the draw and of the bootstrap; default 0.
+
+    Raises:
+        InputError: an unknown method, or too few points.
     """
     if method not in _ESTIMATORS:
         raise unknown_name("estimator of dimension", method, _ESTIMATORS)
@@ -66,7 +76,10 @@ def intrinsic_dimension(
 
 
 def dimension_from(distance: NDArray[np.float64], method: Method, references: int, seed: int = 0) -> Dimension:
-    """The estimate from distances [n, k] to the k nearest neighbors, ascending."""
+    """The estimate by ``method`` from ``distance`` [n, k] to the k nearest of ``references`` points, ascending.
+
+    ``seed`` is that of the bootstrap.
+    """
     kept = distance[(distance[:, 0] > 0) & np.isfinite(distance[:, -1])]
     if len(kept) < 10:
         raise InputError(f"At least 10 points without duplicates are needed for a dimension, got {len(kept)}.")

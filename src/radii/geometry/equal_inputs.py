@@ -25,9 +25,9 @@ class EqualInputs:
 
 
 def equal_inputs(x: Any, y: Any, block: int = 4096) -> tuple[EqualInputs, ...]:
-    """Groups of exactly equal rows of ``x`` [n, …], by first occurrence; contradictory ones are label noise.
+    """Groups of exactly equal rows of ``x`` [n, …] with labels ``y``; groups with several labels are label noise.
 
-    Rows are compared by a 128-bit digest, read block by block.
+    Rows are compared by a 128-bit digest, ``block`` rows at a time; groups are in order of first occurrence.
     """
     points = labelled(x, y)
     places: dict[bytes, list[int]] = {}
@@ -45,5 +45,5 @@ def equal_inputs(x: Any, y: Any, block: int = 4096) -> tuple[EqualInputs, ...]:
 
 
 def contradictions(groups: tuple[EqualInputs, ...]) -> tuple[EqualInputs, ...]:
-    """The groups whose labels differ."""
+    """Those of ``groups`` whose labels differ."""
     return tuple(group for group in groups if group.contradictory)

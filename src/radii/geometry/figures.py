@@ -1,4 +1,4 @@
-"""The figures and charts of an audit as people read them: grey levels as fractions, counts with commas."""
+"""The figures and charts of an audit for reading: grey levels as fractions, counts with commas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from radii.tables import MISSING, ChartSpec, Estimate, Field, Rule, Table, forma
 
 
 def audit_table(audits: Sequence[tuple[str, Audit]], title: str = "") -> Table:
-    """One row for each figure and one column for each dataset; figures that nobody has are left out."""
+    """A table called ``title``: one row for each figure and one column for each of ``audits``, (name, audit)."""
     columns = [figures(audit) for _, audit in audits]
     names = dict.fromkeys(name for column in columns for name in column)
     lines = [(name, *(column.get(name, MISSING) for column in columns)) for name in names]
@@ -18,7 +18,7 @@ def audit_table(audits: Sequence[tuple[str, Audit]], title: str = "") -> Table:
 
 
 def audit_charts(audits: Sequence[tuple[str, Audit]]) -> tuple[ChartSpec, ...]:
-    """The radii that are possible, and of deep audits how near neighbors come and where the variance lies."""
+    """Charts of ``audits``: the possible radii; for deep audits also neighbor distances and variance."""
     first = audits[0][1]
     shapes = [(name, audit.shape) for name, audit in audits if audit.shape is not None]
     possible = [row | {"data": name} for name, a in audits for row in (a.test or a.train).curve()]
@@ -57,7 +57,7 @@ def audit_charts(audits: Sequence[tuple[str, Audit]]) -> tuple[ChartSpec, ...]:
 
 
 def figures(audit: Audit) -> dict[str, str]:
-    """Named figures in the order of a table; what was not measured is not there."""
+    """The figures of ``audit`` by name, in the order of a table; what was not measured is left out."""
     rows: dict[str, str] = {}
     for name, separated in (("train-train", audit.train), ("test-train", audit.test)):
         if separated is not None:
@@ -73,7 +73,7 @@ def figures(audit: Audit) -> dict[str, str]:
 
 
 def distance(value: float) -> str:
-    """``54/255 = 0.212`` for whole grey levels, else a decimal."""
+    """``value`` as ``54/255 = 0.212`` for whole grey levels, else as a decimal."""
     if value == float("inf"):
         return "–"
     text = format_radius(value)

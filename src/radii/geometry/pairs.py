@@ -47,7 +47,7 @@ def closest_pairs(
 
 
 def write_pairs(pairs: tuple[PairPicture, ...], path: Path) -> Path:
-    """The pairs as one picture file: points above, their nearest neighbors of another class below."""
+    """Write ``pairs`` as one picture to ``path``: points above, their nearest neighbors of another class below."""
     if not pairs:
         raise InputError("There are no pairs of different classes to draw.")
     rows = [

@@ -43,5 +43,5 @@ class Spectrum:
 
 
 def principal_spectrum(train: Dataset) -> Spectrum:
-    """The spectrum of a training set's flattened, mean-centred inputs; the components are kept in the cache."""
+    """The spectrum of the flattened, mean-centered inputs of ``train``; the components are stored in the cache."""
     return Spectrum(cached_basis(train).variance)

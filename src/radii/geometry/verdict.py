@@ -8,7 +8,7 @@ from radii.threat import format_radius
 
 
 def separation_sentence(separation: Separation, epsilon: float, what: str) -> str:
-    """Whether a classifier with perfect robust accuracy at ``epsilon`` can exist on these points."""
+    """Whether ``separation`` permits perfect robust accuracy at ``epsilon``; ``what`` names the points."""
     where = f"At {separation.norm} {format_radius(epsilon)}"
     if separation.minimum == float("inf"):
         return f"{where} nothing limits robustness: no {what} point has a point of another class to be separated from."
@@ -32,7 +32,7 @@ def separation_sentence(separation: Separation, epsilon: float, what: str) -> st
 
 
 def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None) -> str:
-    """What the nearest-neighbor rule proves with these training points, and how many more it would need."""
+    """What the nearest-neighbor ``rule`` proves at ``epsilon``, and the points it would need (10^``samples_log10``)."""
     text = (
         f"The nearest-neighbor rule on these training points is right on {rule.accuracy:.1%} of the test points "
         f"and proved right within epsilon on {rule.astuteness(epsilon):.1%}"
@@ -46,7 +46,7 @@ def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None)
 
 
 def hub_sentence(separation: Separation) -> str | None:
-    """A warning where few references are the neighbors of most points: the minimum then says little."""
+    """A warning if few references are the neighbors of most points; the minimum of ``separation`` then misleads."""
     hubs = separation.hubs(1)
     all_equal = separation.distance.min() == separation.distance.max()  # then the lowest index is everybody's neighbor
     if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(separation.distance)):
@@ -58,7 +58,7 @@ def hub_sentence(separation: Separation) -> str | None:
 
 
 def noise_sentence(contradictory: int, what: str = "training") -> str | None:
-    """Label noise that is certain."""
+    """The number of ``contradictory`` inputs; ``what`` names the points."""
     if contradictory == 0:
         return None
     occur = "inputs occur" if contradictory > 1 else "input occurs"

@@ -1,4 +1,4 @@
-"""Perturbable volume: how much room the box leaves to an Linf attacker (Ding et al. 2019, Sec. 5.1)."""
+"""Perturbable volume: how much of an Linf ball lies in the box (Ding et al. 2019, Sec. 5.1)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from radii.threat import Box
 def log_volume(x: Any, epsilon: float, box: Box | None = (0.0, 1.0), block: int = 4096) -> NDArray[np.float64]:
     """log2 of the volume of the Linf ball around each row of ``x`` [n, …] inside the box: [n] bits.
 
-    sum_i log2(min(x_i + eps, high) - max(x_i - eps, low)), Ding et al. 2019,
-    Sec. 5.1; without a box it is d·log2(2 eps) for every point. uint8 counts
-    as multiples of 1/255. Every pixel at a corner gives the least value,
-    d·log2(eps); every pixel eps away from the walls the greatest.
+    sum_i log2(min(x_i + eps, high) - max(x_i - eps, low)), Ding et al. 2019, Sec. 5.1. It is least,
+    d·log2(eps), where every pixel lies at an end of the box, and greatest where every pixel is ``epsilon`` away.
+
+    Args:
+        x: points [n, …]; uint8 counts as multiples of 1/255.
+        epsilon: radius of the ball, positive.
+        box: the range of the inputs; default (0, 1). None: d·log2(2 eps) for every point.
+        block: points at a time.
     """
     if not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g} instead.")
@@ -42,5 +46,5 @@ def _bits(rows: NDArray[np.float64], epsilon: float, low: float, high: float) ->
 
 
 def volume_range(dimensions: int, epsilon: float) -> tuple[float, float]:
-    """The least and the greatest mean log2 volume any data in the unit box can have: all corners, all free."""
+    """The least and the greatest mean log2 volume at ``epsilon`` of any data in [0, 1]^``dimensions``."""
     return dimensions * float(np.log2(epsilon)), dimensions * float(np.log2(min(2 * epsilon, 1.0)))

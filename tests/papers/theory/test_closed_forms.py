@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from radii.data import synthetic
 from radii.data.synthetic import ball, orthogonal, random_function, sphere
-from radii.geometry.neighbor_law import NeighborLaw
+from radii.geometry.neighbor_curve import NeighborLaw
 from radii.papers.theory import (
     bernoulli_model,
     concentration,

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from radii import progress
 from radii.atomic import write_whole
 from radii.errors import InputError
-from radii.geometry.search import brute
-from radii.geometry.search.best import Best
+from radii.geometry.search.best import Best, search_all
 from radii.geometry.search.points import Points, fixed
 from radii.randomness import numpy_stream
 from radii.threat import Norm
@@ -68,7 +67,7 @@ def search(
     work = work or Work()
     pairs = len(queries) * len(references)
     if work.folder is None and pairs * queries.dimensions <= BRUTE_FORCE_BELOW:
-        return brute.search(queries, references, norm, label, k, own)
+        return search_all(queries, references, norm, label, k, own)
     prepared = _Lazy(queries, references, norm, label)
     numbers = np.full(len(queries), -1) if own is None else np.arange(own, own + len(queries))
     store = None if work.folder is None else _Store.open(work.folder, queries, references, (norm, label, k, own, BLOCK))
@@ -108,20 +107,20 @@ def _in_order(threads: Executor, block: Callable[[int], Best], count: int, task:
 
 
 class _Lazy:
-    """The prepared references, made by the first block that needs them: a finished search needs none."""
+    """The prepared references, computed by the first block that needs them; a finished search needs none."""
 
     def __init__(self, queries: Points, references: Points, norm: Norm, label: str) -> None:
         from threading import Lock
 
-        self._make = lambda: _prepare(queries, references, norm, LABEL_CODE[label])
-        self._made: Prepared | None = None
+        self._prepare = lambda: _prepare(queries, references, norm, LABEL_CODE[label])
+        self._prepared: Prepared | None = None
         self._lock = Lock()
 
     def __call__(self) -> Prepared:
         with self._lock:
-            if self._made is None:
-                self._made = self._make()
-            return self._made
+            if self._prepared is None:
+                self._prepared = self._prepare()
+            return self._prepared
 
 
 def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prepared:
@@ -186,7 +185,7 @@ class _Store:
 
 
 def digest(points: Points, rows: int = 4096) -> str:
-    """sha256 of shape, type, labels and, evenly spread, at most ``rows`` rows: enough to tell two datasets apart."""
+    """sha256 of the shape, type and labels of ``points`` and of about ``rows`` evenly spread rows."""
     state = hashlib.sha256(repr((points.rows.shape, points.rows.dtype.str)).encode())
     state.update(np.ascontiguousarray(points.labels).data)
     step = max(1, len(points) // rows)

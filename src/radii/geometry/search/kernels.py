@@ -18,7 +18,7 @@ OTHER, SAME, ANY = 0, 1, 2
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def summed(a: NDArray[Any], b: NDArray[Any], squared: bool, enough: float, zero: Any) -> float:
-    """The L1 or (squared) L2 score of two rows; some number above ``enough`` as soon as it exceeds that.
+    """The L1 or (``squared``) L2 score of the rows ``a`` and ``b``; any number above ``enough`` once it exceeds that.
 
     ``zero`` sets the type within a block: float32 for uint8, whose 128 squares
     stay below 2^24 and so exact however they are grouped; float64 for float32.
@@ -42,7 +42,10 @@ def summed(a: NDArray[Any], b: NDArray[Any], squared: bool, enough: float, zero:
 
 @njit(cache=True, nogil=True)
 def insert(score: NDArray[Any], index: NDArray[Any], new: float, reference: int) -> bool:
-    """Put a reference among the k best of one query, by score and then by index; False if it is not one of them."""
+    """Put ``reference`` with score ``new`` among the k best ``score``, ``index`` of one query; False if it is not one.
+
+    Equal scores stand in the order of their index.
+    """
     place = score.shape[0] - 1
     if new > score[place] or (new == score[place] and index[place] >= 0 and reference > index[place]):
         return False
@@ -58,7 +61,7 @@ def insert(score: NDArray[Any], index: NDArray[Any], new: float, reference: int)
 
 @njit(cache=True, nogil=True)
 def wanted(label: int, reference_label: int, want: int) -> bool:
-    """Whether a reference with this label counts."""
+    """Whether a reference with ``reference_label`` counts for a query of ``label``; ``want`` is OTHER, SAME or ANY."""
     return want == ANY or (label == reference_label) == (want == SAME)
 
 
@@ -81,9 +84,11 @@ def sweep(
 ) -> None:
     """Compare each query with those references of one tile that its lower bounds do not exclude.
 
-    ``lower[q, j] + offset[q] - slack[q]`` is at most the true score of query q
-    and reference ``first + j``. ``numbers[q]`` is the reference that is the
-    query itself, or -1. Tiles come in ascending order.
+    ``lower[q, j] + offset[q] - slack[q]`` is at most the true score of query q and reference ``first + j``.
+    Tiles come in ascending order. ``squared`` and ``zero`` as in :func:`summed`.
+    ``rows``, ``labels`` and ``numbers`` are the queries, their labels and their own references or -1;
+    ``references``, ``reference_labels`` the points searched; ``want`` which labels count; ``score`` and ``index``
+    [queries, k] the best so far, which are improved.
     """
     last = score.shape[1] - 1
     for q in range(rows.shape[0]):
@@ -91,19 +96,9 @@ def sweep(
             if score[q, last] < np.inf:
                 break
             start_with(
-                rows[q],
-                labels[q],
-                numbers[q],
-                references,
-                reference_labels,
-                first,
-                want,
-                squared,
-                lower[q],
-                score[q],
-                index[q],
-                zero,
-            )
+                rows[q], labels[q], numbers[q], references, reference_labels, first, want, squared,
+                lower[q], score[q], index[q], zero,
+            )  # fmt: skip
         shift = slack[q] - offset[q]
         for start in range(0, lower.shape[1], 64):
             bound = lower[q, start : start + 64]
@@ -135,7 +130,11 @@ def start_with(
     index: NDArray[Any],
     zero: Any,
 ) -> None:
-    """Insert the not yet inserted reference with the least lower bound, if there is one."""
+    """Insert the reference with the least ``lower`` bound that is not in ``index`` yet; arguments as of :func:`sweep`.
+
+    ``row``, ``label`` and ``number`` are one query; ``references``, ``reference_labels``, ``first``, ``want``,
+    ``squared``, ``score`` and ``zero`` as there.
+    """
     best, chosen = np.inf, -1
     for j in range(lower.shape[0]):
         r = first + j

@@ -1,7 +1,7 @@
 """Exact Linf neighbors: an index of bit planes over the most separating coordinates, hubs first.
 
-The plan is made from samples and only affects speed: every pruned pair is
-proved to be farther than the current neighbor, whatever the plan.
+Samples decide which coordinates are indexed. This affects only the speed: every
+pruned pair is proved to be farther than the current neighbor.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class LinfSearch:
 
 
 def prepare(references: Points, queries: Points, want: int, rng: np.random.Generator) -> LinfSearch:
-    """Choose hubs, coordinates and bounds from samples, and set the bit planes."""
+    """Choose hubs, coordinates and bounds by samples of ``references`` and ``queries`` (``rng``); set the bit planes.
+
+    ``want`` says which labels count, as in the kernels.
+    """
     from radii.geometry.search.kernels import BLOCK
     from radii.geometry.search.linf_kernels import TILE, WORDS, fill_planes
 
@@ -94,7 +97,10 @@ def prepare(references: Points, queries: Points, want: int, rng: np.random.Gener
 def seeded(
     search: LinfSearch, rows: NDArray[Any], labels: NDArray[np.int64], numbers: NDArray[np.int64], k: int
 ) -> Best:
-    """The k best among the hubs only: an upper bound on the distance for every query."""
+    """The ``k`` best among the hubs of ``search`` only: an upper bound of the distance for every query.
+
+    ``rows`` and ``labels`` are the queries, ``numbers`` their own references or -1.
+    """
     from radii.geometry.search.linf_kernels import seed_linf
 
     best = Best.empty(len(rows), k)
@@ -106,10 +112,10 @@ def seeded(
 
 
 def central(references: Points, rng: np.random.Generator, block: int = 1024) -> NDArray[np.int64]:
-    """Likely hubs: the references of each class with the smallest max|x - mean|, most central first.
+    """Likely hubs: the ``references`` of each class with the smallest max|x - mean|, most central first.
 
-    In Linf low-contrast images near the mean are the nearest neighbors of
-    most others. A sample of the references is enough, and at most 1,000 hubs are kept.
+    In Linf, low-contrast images near the mean are the nearest neighbors of most others. A sample by ``rng``
+    is enough, read ``block`` rows at a time; at most 1,000 hubs are kept.
     """
     some = np.sort(rng.choice(len(references), min(20_000, len(references)), replace=False))
     mean = references.rows[some[:: max(1, len(some) // 2000)]].mean(0, dtype=np.float64).astype(np.float32)
@@ -132,7 +138,7 @@ def _gaps(sample: Points, others: Points, reach: NDArray[np.float64], rng: np.ra
 
 
 def separating(gaps: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Coordinates in the order of a boosted greedy cover: each excludes most of what the former left over.
+    """Coordinates by a boosted greedy cover of ``gaps``: each excludes most of the pairs that those before did not.
 
     Sorting by variance would take neighboring pixels that exclude the same pairs.
     """
@@ -155,7 +161,10 @@ def separating(gaps: NDArray[np.bool_]) -> NDArray[np.int64]:
 def interval_ends(
     sample: Points, others: Points, reach: NDArray[np.float64], dims: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Bounds [m, levels] where the queries' intervals x ± reach begin and end, as many of each as there are."""
+    """Bounds [m, levels] where the intervals x ± ``reach`` of ``sample`` begin and end, in each coordinate of ``dims``.
+
+    Bounds outside the range of ``others`` are left out.
+    """
     grain = 1.0 if sample.rows.dtype == np.uint8 else 0.0
     bounds = np.full((len(dims), LEVELS), np.inf)
     for i, d in enumerate(dims):

@@ -28,7 +28,7 @@ BIT[[((1 << bit) * _BRUIJN % 2**64) >> 58 for bit in range(64)]] = np.arange(64)
 
 @njit(cache=True, nogil=True)
 def largest(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """The Linf score of two rows."""
+    """The Linf score of the rows ``a`` and ``b``."""
     most = 0.0
     for j in range(a.shape[0]):
         most = max(most, abs(np.float64(a[j]) - np.float64(b[j])))
@@ -52,8 +52,8 @@ def bounds_below(bounds: NDArray[Any], value: float) -> int:
 def fill_planes(rows: NDArray[Any], dims: NDArray[Any], bounds: NDArray[Any], planes: NDArray[Any]) -> None:
     """Bit r of ``planes[tile, i, l]``: coordinate dims[i] of reference r is at least bounds[i, l-1].
 
-    Plane 0 is all ones and plane L+1 stays empty, so every interval is one
-    plane and the complement of another.
+    r are the ``rows``. Plane 0 is all ones and plane L+1 stays empty, so every interval is one plane and the
+    complement of another.
     """
     for r in range(rows.shape[0]):
         bit = np.uint64(1) << np.uint64(r & 63)
@@ -69,7 +69,7 @@ def fill_planes(rows: NDArray[Any], dims: NDArray[Any], bounds: NDArray[Any], pl
 
 @njit(cache=True, nogil=True)
 def set_limits(row: NDArray[Any], reach: float, margin: float, lo: NDArray[Any], hi: NDArray[Any]) -> None:
-    """The interval within ``reach`` of each coordinate, widened by the rounding of the stored type (none for uint8)."""
+    """Set [``lo``, ``hi``] to within ``reach`` of each coordinate of ``row``, widened by ``margin`` for rounding."""
     whole = margin == 0.0
     for j in range(row.shape[0]):
         x = np.float64(row[j])
@@ -80,7 +80,7 @@ def set_limits(row: NDArray[Any], reach: float, margin: float, lo: NDArray[Any],
 
 @njit(cache=True, nogil=True)
 def inside(row: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], starts: NDArray[Any]) -> bool:
-    """Whether a row lies in the box [lo, hi]: block by block, the block that refuses most first."""
+    """Whether ``row`` lies in the box [``lo``, ``hi``]: by blocks from ``starts``, the most selective first."""
     for start in starts:
         x, low, high = row[start : start + BLOCK], lo[start : start + BLOCK], hi[start : start + BLOCK]
         out = False
@@ -104,7 +104,9 @@ def choose_planes(
 ) -> int:
     """The planes that exclude references farther than ``reach`` from this query, complemented where flips is all ones.
 
-    Planes that would keep nearly everything are left out: ``kept`` is the share each keeps.
+    Planes that would keep nearly everything are left out: ``kept`` is the share each keeps. ``row`` is the query;
+    ``dims`` and ``bounds`` those of :func:`fill_planes`; ``margin`` as in :func:`set_limits`; ``picks`` and
+    ``flips`` are overwritten. Returns their number.
     """
     count, levels = 0, bounds.shape[1]
     for i in range(dims.shape[0]):
@@ -126,7 +128,7 @@ def choose_planes(
 
 @njit(cache=True, nogil=True)
 def mask_labels(labels: NDArray[Any], first: int, label: int, want: int, mask: NDArray[Any]) -> None:
-    """One bit per reference of the tile from ``first`` on: it exists and its label counts."""
+    """One bit of ``mask`` per reference from ``first`` on: its entry of ``labels`` counts for ``label``, ``want``."""
     for w in range(WORDS):
         word = np.uint64(0)
         start = first + 64 * w
@@ -139,7 +141,7 @@ def mask_labels(labels: NDArray[Any], first: int, label: int, want: int, mask: N
 def filter_tile(
     planes: NDArray[Any], picks: NDArray[Any], flips: NDArray[Any], count: int, alive: NDArray[Any]
 ) -> None:
-    """alive &= every chosen plane, four at a time so that ``alive`` is read and written less."""
+    """``alive`` &= ``planes[picks]`` ^ ``flips``, the first ``count``, four at a time to read alive less often."""
     for o in range(0, count, 4):
         a, b, c, d = planes[picks[o]], planes[picks[o + 1]], planes[picks[o + 2]], planes[picks[o + 3]]
         fa, fb, fc, fd = flips[o], flips[o + 1], flips[o + 2], flips[o + 3]
@@ -161,7 +163,13 @@ def seed_linf(
     score: NDArray[Any],
     index: NDArray[Any],
 ) -> None:
-    """Good bounds first: compare every query with the references that are nearest to many."""
+    """Good bounds first: compare every query with the references ``seeds``, which are nearest to many.
+
+    ``margin`` and ``starts`` as in :func:`set_limits` and :func:`inside`. ``rows``, ``labels`` and ``numbers``
+    are the queries, their labels and their own references or -1;
+    ``references``, ``reference_labels`` the points searched; ``want`` which labels count; ``score`` and ``index``
+    [queries, k] the best so far, which are improved.
+    """
     lo, hi = np.empty(rows.shape[1], rows.dtype), np.empty(rows.shape[1], rows.dtype)
     last = score.shape[1] - 1
     for q in range(rows.shape[0]):
@@ -196,10 +204,13 @@ def scan_linf(
     score: NDArray[Any],
     index: NDArray[Any],
 ) -> None:
-    """Search all references for a chunk of queries that is sorted by label; ``score`` and ``index`` are improved.
+    """Search all references for a chunk of queries that is sorted by label.
 
     A reference at exactly the current distance counts only while it could have
-    the lower index; beyond that, uint8 distances must be better by a whole level.
+    the lower index; beyond that, uint8 distances must be better by a whole level. Arguments as of
+    :func:`seed_linf` (``rows``, ``labels``, ``numbers``, ``references``, ``reference_labels``, ``want``,
+    ``margin``, ``starts``, ``score``, ``index``), :func:`fill_planes` (``dims``, ``bounds``, ``planes``) and
+    :func:`choose_planes` (``kept``); ``bits`` is :data:`BIT`.
     """
     queries, last = rows.shape[0], score.shape[1] - 1
     grain = 1.0 if margin == 0.0 else 0.0

@@ -58,8 +58,11 @@ def nearest(
         within: the references (x, y); default: the queries themselves.
         norm: ``linf``, ``l2`` or ``l1``.
         label: which references count: with an ``other`` label, with the ``same``, or ``any``.
-        k: number of neighbors.
-        work: the number of threads, and a folder from which a killed search continues.
+        k: number of neighbors; default 1.
+        work: the number of threads, and a folder from which a killed search continues; default: all cores, no folder.
+
+    Returns:
+        Distances and indices of the neighbors.
 
     Raises:
         InputError: sets that do not fit together, or numbers that are not finite.
@@ -72,13 +75,13 @@ def nearest(
 
 
 def in_pixels(best: Best, points: Points, norm: Norm, label: Label) -> Neighbors:
-    """Exact scores in stored units as distances in units of 1.0."""
+    """The scores ``best`` in stored units of ``points`` as distances in ``norm``; ``label`` as in :func:`nearest`."""
     score = np.sqrt(best.score) if norm == "l2" else best.score
     return Neighbors(score / points.levels, best.index, norm, label)
 
 
 def check(queries: Points, references: Points, norm: str, label: str, k: int) -> None:
-    """Refuse sets and settings that cannot be searched, in one sentence."""
+    """Refuse ``queries`` and ``references`` that do not fit together, and a bad ``norm``, ``label`` or ``k``."""
     if norm not in NORMS:
         raise unknown_name("norm", norm, NORMS)
     if label not in ("other", "same", "any"):

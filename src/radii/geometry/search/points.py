@@ -47,7 +47,7 @@ def labelled(x: Any, y: Any, name: str = "x") -> Points:
         x: [n, …] uint8 or floating point; float64 and float16 become float32, the
             type in which classifiers see their inputs.
         y: [n] whole numbers.
-        name: of ``x`` in error messages.
+        name: name of ``x`` in error messages.
 
     Raises:
         InputError: other types or shapes.
@@ -70,14 +70,14 @@ def labelled(x: Any, y: Any, name: str = "x") -> Points:
 
 
 def fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to: kernels are compiled once for it, not again for read-only memory maps."""
+    """A read-only view of ``array``: kernels are compiled once for it, not again for read-only memory maps."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def check_finite(points: Points, name: str, block: int = 1 << 16) -> None:
-    """Refuse NaN and infinities: a distance to them means nothing. uint8 has none."""
+    """Refuse NaN and infinities in ``points``, called ``name``, ``block`` rows at a time: they have no distance."""
     if points.rows.dtype == np.uint8:
         return
     for start in range(0, len(points), block):

@@ -68,7 +68,7 @@ class ProjectedSearch:
 
 
 def prepare_l2(references: Points, want: int, rng: np.random.Generator) -> ProjectedSearch:
-    """Fit the directions on a sample and project all references."""
+    """Fit directions on a sample of ``references`` by ``rng`` and project all of them; ``want`` as in the kernels."""
     mean, directions = principal_directions(references.rows, COMPONENTS, rng)
     projected = np.empty((len(references), directions.shape[1] + 2), np.float32)
     for start in range(0, len(references), 512):
@@ -81,9 +81,9 @@ def prepare_l2(references: Points, want: int, rng: np.random.Generator) -> Proje
 def principal_directions(
     rows: NDArray[Any], count: int, rng: np.random.Generator, sample: int = 2048
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean [d] and ``count`` orthonormal directions [d, count] near the principal ones, from a sample of rows.
+    """Mean [d] and ``count`` orthonormal directions [d, count] near the principal ones of ``rows``.
 
-    Three rounds of subspace iteration. The bound holds for any orthonormal
+    Three rounds of subspace iteration on ``sample`` rows, drawn by ``rng``. The bound holds for any orthonormal
     directions; good ones only make it tight.
     """
     some = rows[np.sort(rng.choice(len(rows), min(sample, len(rows)), replace=False))].astype(np.float32)
@@ -96,7 +96,7 @@ def principal_directions(
 
 
 def project(rows: NDArray[Any], mean: NDArray[np.float64], directions: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Coordinates along the directions and the length of the residual: [n, d] -> [n, k + 1], float64 inside."""
+    """Coordinates of ``rows`` - ``mean`` along ``directions`` and the length of the residual: [n, d] -> [n, k + 1]."""
     centered = rows - mean
     along = centered @ directions
     left = np.einsum("nd,nd->n", centered, centered) - np.einsum("nk,nk->n", along, along)
@@ -147,14 +147,14 @@ class GroupedSearch:
 
 
 def prepare_l1(references: Points, want: int) -> GroupedSearch:
-    """Sum all references over groups."""
+    """Sum all ``references`` over groups of coordinates; ``want`` as in the kernels."""
     parts = [group_sums(references.rows[start : start + 512]) for start in range(0, len(references), 512)]
     longest = max(float(length.max()) for _, length in parts)
     return GroupedSearch(references, want, np.concatenate([sums for sums, _ in parts]), longest)
 
 
 def group_sums(rows: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Sums over runs of GROUP coordinates [n, ceil(d / GROUP)] and L1 lengths [n]."""
+    """Sums of ``rows`` over GROUP coordinates each [n, ceil(d / GROUP)] and their L1 lengths [n]."""
     wide = rows.astype(np.float64)
     sums = np.add.reduceat(wide, np.arange(0, rows.shape[1], GROUP), axis=1).astype(np.float32)
     return sums, np.abs(wide).sum(1)

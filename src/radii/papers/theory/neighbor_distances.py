@@ -19,7 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from radii.geometry.neighbor_law import NeighborLaw
+from radii.geometry.neighbor_curve import NeighborLaw
 from radii.papers.theory.lines import SIGMAS, ResultRow, assume, at_least, at_most, equals, reports
 from radii.papers.theory.result import Simulation, chart, measured, predicted, theorem
 from radii.randomness import numpy_stream
