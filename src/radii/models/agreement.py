@@ -1,4 +1,4 @@
-"""Does a network that was read out of a module compute what the module computes? Asked on many small batches.
+"""Checks, on many small batches, that a network which was read out of a module computes what the module computes.
 
 Reading (tracing, folding) can miss a branch on the batch size, a value that leaves torch, a state that
 advances. The answers must agree to a share of the spread of the logits: an absolute tolerance is empty for
@@ -28,7 +28,7 @@ def probes(shape: tuple[int, ...], like: Tensor) -> Iterator[Tensor]:
     """Small batches of inputs [n, *shape]: random in [0, 1], random corners, and constants.
 
     Args:
-        shape: of one input.
+        shape: the shape of one input.
         like: a tensor of the model's type and device.
     """
     generator = torch.Generator().manual_seed(0)
@@ -44,7 +44,7 @@ def check_agreement(model: nn.Module, read: Callable[[Tensor], Interval], shape:
     Args:
         model: the module, in eval mode, inside ``torch.no_grad``.
         read: bounds of the read network's logits at single inputs [n, …]: two tensors [n, classes].
-        shape: of one input.
+        shape: the shape of one input.
         like: a tensor of the model's type and device.
 
     Raises:

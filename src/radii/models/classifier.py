@@ -197,7 +197,7 @@ def predict(model: nn.Module, x: Tensor, batch_size: int = 512) -> Tensor:
 
 
 def predicted_class(logits: Tensor) -> Tensor:
-    """argmax of logits, and -1 where any logit is NaN: unknown is never a class."""
+    """argmax of ``logits``, and -1 where any logit is NaN: unknown is never a class."""
     largest, place = logits.max(1)  # NaN if any of them is
     return place.masked_fill_(largest.isnan(), -1)
 

@@ -1,4 +1,4 @@
-"""The state of a model that its answers depend on, so that a certificate can tell when it no longer speaks of it."""
+"""The state of a model that its answers depend on; a certificate compares it to notice a changed model."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class ModelState:
 
     def difference(self, now: ModelState) -> str | None:
         """What differs ``now``, in words; None if nothing does. Leaving training mode is no difference."""
-        said = {
+        sentences = {
             "types": "its data type is another",
             "weights": "its weights or buffers have other values",
             "hooks": "hooks or methods were set on its modules or removed",
             "settings": "its modules or their attributes are others",
         }
-        for name, sentence in said.items():
+        for name, sentence in sentences.items():
             if getattr(self, name) != getattr(now, name):
                 return sentence
         if set(now.training) - set(self.training):

@@ -1,7 +1,7 @@
-"""A network as named operations on named values, whatever format it came from.
+"""A network as named operations on named values, independent of the file format.
 
 Every value keeps the shape that its file gives it, behind one leading axis of
-examples: a file made for a batch of one runs on any number of examples, and an
+examples: a file with a batch of one runs on any number of examples, and an
 operation that moves axes needs to know nothing about batches.
 """
 
@@ -72,7 +72,7 @@ class GraphNetwork(nn.Module):
 
 
 def run_node(node: Node, inputs: list[Tensor], constants: dict[str, Any]) -> Tensor:
-    """The value of one operation; ``constants`` says which of its inputs do not depend on the example."""
+    """The value of ``node`` at ``inputs``; ``constants`` names the inputs that do not depend on the example."""
     if node.operation == "matmul":
         return _matmul(inputs[0], inputs[1], node.inputs[1] in constants)
     return OPERATIONS[node.operation](*inputs, **node.attributes)

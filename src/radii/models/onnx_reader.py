@@ -43,7 +43,7 @@ def read_onnx(path: Path) -> Graph:
 
 
 def load_onnx(path: Path) -> GraphNetwork:
-    """The network of an ONNX file as a torch module with gradients; see :func:`read_onnx`."""
+    """The network of the ONNX file ``path`` as a torch module with gradients; see :func:`read_onnx`."""
     return GraphNetwork(read_onnx(path)).eval()
 
 
@@ -82,6 +82,7 @@ class Reader:
     constants: dict[str, Tensor] = field(default_factory=dict)
 
     def read(self) -> Graph:
+        """The graph of the file."""
         from onnx import numpy_helper
 
         self.fixed = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.source.initializer}
@@ -129,7 +130,7 @@ class Reader:
         else:
             missing = [name for name in names if name not in self.fixed and name not in self.example]
             if missing:
-                raise self.refusal(source, f"reads {missing[0]!r}, which nothing before it makes")
+                raise self.refusal(source, f"reads {missing[0]!r}, which no node before it computes")
             convert = CONVERSIONS.get(source.op_type)
             if convert is None:
                 raise self.refusal(source, "is not among the operators that are understood")

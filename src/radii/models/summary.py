@@ -70,6 +70,9 @@ def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
     Args:
         model: any network.
         input_shape: shape of one input, without the batch.
+
+    Returns:
+        The layers in the order in which they ran.
     """
     rows: list[LayerSummary] = []
     counted: set[int] = set()

@@ -26,8 +26,7 @@ from radii.models.layers.autocorrelation import (
     row_sums,
     row_sums_gradient,
 )
-from radii.models.layers.effective import EffectiveWeight
-from radii.models.layers.twice import differentiable_gradients
+from radii.models.layers.effective import EffectiveWeight, differentiable_gradients
 
 EPSILON = 1e-6  # the authors' guard against division by zero
 
@@ -97,7 +96,7 @@ def _along_sums(along_scale: Tensor, scale: Tensor) -> Tensor:
 
 
 def rescaled(kernel: Tensor, groups: int = 1) -> Tensor:
-    """The 1-Lipschitz kernel of ``kernel`` [out, in / groups, h, w]; groups do not mix."""
+    """The 1-Lipschitz kernel of ``kernel`` [out, in / ``groups``, h, w]; groups do not mix."""
     if groups == 1:
         return _Rescaled.apply(kernel)
     return torch.cat([_Rescaled.apply(part) for part in kernel.chunk(groups)])
@@ -138,17 +137,9 @@ class AOLConv2d(EffectiveWeight, nn.Conv2d):
     def folded(self) -> nn.Conv2d:
         """The plain convolution with the same outputs."""
         plain = nn.utils.skip_init(
-            nn.Conv2d,
-            self.in_channels,
-            self.out_channels,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.groups,
-            self.bias is not None,
-            self.padding_mode,
-        )
+            nn.Conv2d, self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding,
+            self.dilation, self.groups, self.bias is not None, self.padding_mode,
+        )  # fmt: skip
         return self.filled(plain, self.bias)
 
 

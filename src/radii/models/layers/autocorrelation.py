@@ -44,7 +44,7 @@ def plain_row_sums(kernel: Tensor) -> Tensor:
 
 
 def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
-    """Gradient [out, in, h, w] of sum_i gradient_i t_i."""
+    """Gradient of sum_i gradient_i t_i in ``kernel`` [out, in, h, w]; ``gradient`` [in], ``signs`` by :func:`row_sums`."""
     if kernel.shape[2:] == (1, 1):
         matrix = kernel.flatten(1)
         return add_gram_gradient(torch.zeros_like(matrix), matrix, signs, gradient)[:, :, None, None]
@@ -71,7 +71,7 @@ def _kept_signs(values: Tensor) -> Tensor:
 
 
 def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Row sums of |W^T W| for a matrix [out, in], and its signs, for :func:`add_gram_gradient`."""
+    """Row sums of |W^T W| for a matrix ``weight`` [out, in], and its signs, for :func:`add_gram_gradient`."""
     width = weight.shape[1]
     if width < STRIPS_FROM_WIDTH or not _in_plain_memory(weight):
         gram = weight.T @ weight
@@ -88,7 +88,10 @@ def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
-    """result += W M [out, in], the gradient of sum_i gradient_i t_i, with M_ij = sign_ij (g_i + g_j)."""
+    """``result`` += W M [out, in], W = ``weight``, the gradient of sum_i g_i t_i, with M_ij = sign_ij (g_i + g_j).
+
+    ``signs`` by :func:`gram_row_sums`, g = ``gradient`` [in].
+    """
     return result.addmm_(weight, _mirrored(signs, gradient))
 
 

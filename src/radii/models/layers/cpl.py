@@ -5,13 +5,12 @@ Cost: two convolutions per layer and one warm power iteration per step.
 
 The bias enters once, inside, as in the CPL paper (the authors' code of
 Prach & Lampert 2025 adds it again after W^T, which changes no constant).
-sigma is a power-iterated norm times 1 + 1e-5; the proof of the constant,
-max(1, 2 |W|^2 / sigma^2 - 1), is made when certifying and comes out as 1.
+sigma is a power-iterated norm times 1 + 1e-5. Certifying proves the constant
+max(1, 2 |W|^2 / sigma^2 - 1), which is then 1.
 """
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from radii.models.layers.power import WarmNorm, deterministic_start
@@ -41,8 +40,12 @@ class _ConvexPotential(WarmNorm):
 class CPLConv2d(_ConvexPotential):
     """x - (2 / sigma^2) W^T relu(W x + b) with a zero-padded convolution W. 1-Lipschitz.
 
-    ``hidden_channels`` (of W x) defaults to ``channels``; ``input_size`` is
-    the image size (h, w), known in advance so that files of weights fit.
+    Args:
+        channels: channels of input and output.
+        kernel_size: side of the kernel; odd.
+        hidden_channels: channels of W x; default ``channels``.
+        bias: whether b is learned; default True.
+        input_size: height and width of the images; if known, files of weights always fit. Default: at first use.
     """
 
     def __init__(
@@ -55,20 +58,16 @@ class CPLConv2d(_ConvexPotential):
     ) -> None:
         super().__init__()
         check_odd(kernel_size)
-        hidden = hidden_channels or channels
-        self.weight = nn.Parameter(torch.empty(hidden, channels, kernel_size, kernel_size))
-        self.bias = nn.Parameter(torch.empty(hidden)) if bias else None
-        uniform_start(self.weight, self.bias)
+        shape = (hidden_channels or channels, channels, kernel_size, kernel_size)
+        self.weight, self.bias = uniform_start(shape, bias)
         start = None if input_size is None else deterministic_start((1, channels, *input_size), self.weight)
         self.register_buffer("direction", start)
 
 
 class CPLLinear(_ConvexPotential):
-    """x - (2 / sigma^2) W^T relu(W x + b) with a matrix W [hidden, features]. 1-Lipschitz."""
+    """x - (2 / sigma^2) W^T relu(W x + b) with a matrix W [``hidden_features``, ``features``]. 1-Lipschitz."""
 
     def __init__(self, features: int, hidden_features: int | None = None, bias: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(hidden_features or features, features))
-        self.bias = nn.Parameter(torch.empty(hidden_features or features)) if bias else None
-        uniform_start(self.weight, self.bias)
+        self.weight, self.bias = uniform_start((hidden_features or features, features), bias)
         self.register_buffer("direction", deterministic_start((1, features), self.weight))

@@ -1,8 +1,8 @@
-"""Layers that apply a function of their weights, computed once while the weights stay the same."""
+"""What constrained layers share: weights computed once while parameters stay the same, and second derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ Plain = TypeVar("Plain", nn.Conv2d, nn.Linear)
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """No autocast inside: a constraint that holds to three digits does not hold."""
+    """Switch autocast off in this context: a constraint must hold to all digits."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
 
@@ -54,7 +54,7 @@ class Remembering(nn.Module):
         return super().extra_repr() or ", ".join(shapes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles do not carry what is kept."""
+        """Copies and pickles leave out the stored result."""
         return {**self.__dict__, "_kept": None}
 
 
@@ -78,6 +78,29 @@ class EffectiveWeight(Remembering):
             if bias is not None and plain.bias is not None:
                 plain.bias.copy_(bias)
         return plain.eval()
+
+
+def differentiable_gradients(
+    function: Callable[..., Tensor], inputs: Sequence[Tensor | None], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients of ``function(*inputs)``, which can be differentiated again.
+
+    A hand-written backward returns them when torch will differentiate it, that is
+    when gradients are enabled inside the backward (``create_graph=True``).
+
+    Args:
+        function: the layer written with plain torch operations.
+        inputs: its arguments; None stands for a missing bias.
+        gradient: the gradient of the result.
+
+    Returns:
+        One gradient per input; None for inputs that need none.
+    """
+    needed = [value is not None and value.requires_grad for value in inputs]
+    with torch.enable_grad():
+        wanted = [value for value, need in zip(inputs, needed, strict=True) if need and value is not None]
+        gradients = iter(torch.autograd.grad(function(*inputs), wanted, gradient, create_graph=True))
+    return tuple(next(gradients) if need else None for need in needed)
 
 
 def _same(now: list[Tensor], then: list[Tensor]) -> bool:

@@ -1,7 +1,7 @@
 """Passes over the strips of W^T W, compiled by numba at first use and cached on disk.
 
 As tensor operations they cost a sixth of what AOL adds to a step at width 1024
-(eight strips, a dozen small operations each way); here, one pass each.
+(eight strips, a dozen small operations each way); compiled, one pass each.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ TILE = 16  # floats in a line of the cache
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
 def take_sums(strip: NDArray[Any], start: int, sums: NDArray[Any], signs: NDArray[np.int8]) -> None:
-    """Take the strip [rows, width - start] of W^T W from row and column ``start`` on, and its mirror image.
+    """Count ``strip`` [rows, width - start] of W^T W, from row and column ``start`` on, and its mirror image.
 
-    Adds |strip| to the sums of its rows and, right of the diagonal block, of
-    its columns; writes its signs into ``signs`` [width, width].
+    Adds |strip| to ``sums`` [width] of its rows and, right of the diagonal block,
+    of its columns; writes its signs into ``signs`` [width, width].
     """
     rows, width = strip.shape
     for i in range(rows):

@@ -21,11 +21,10 @@ from torch import Tensor, nn
 
 from radii.errors import InputError
 from radii.models.layers.affine import Translation
-from radii.models.layers.effective import full_precision
+from radii.models.layers.effective import differentiable_gradients, full_precision
 from radii.models.layers.manifold import orthogonal_parameter
 from radii.models.layers.maxmin import HalfAbs
 from radii.models.layers.shape import TokenShift, shift_tokens_
-from radii.models.layers.twice import differentiable_gradients
 
 
 class IsometricLayer(nn.Module):
@@ -56,7 +55,7 @@ class IsometricLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[n, in, h, w] -> [n, out, h, w], or [n, in] -> [n, out]."""
         if x.shape[1] != self.in_channels:
-            raise InputError(f"This layer was made for {self.in_channels} channels, got {x.shape[1]} instead.")
+            raise InputError(f"This layer takes {self.in_channels} channels, got {x.shape[1]} instead.")
         with full_precision():
             x = x.to(self.weight.dtype)
             if _must_be_plain():
@@ -86,12 +85,12 @@ class IsometricLayer(nn.Module):
         return network
 
     def extra_repr(self) -> str:
-        """What nn.Module prints."""
+        """The text that nn.Module prints."""
         return f"{self.in_channels}, {self.out_channels}, shift={self.shift}, size={self.size}"
 
 
 def _must_be_plain() -> bool:
-    """Whether something is about to look inside: an export, a compiler, or a transform of torch.func."""
+    """Whether plain operations are needed: for an export, a compiler, or a transform of torch.func."""
     inside = torch._C._are_functorch_transforms_active()
     return inside or torch.compiler.is_exporting() or torch.compiler.is_compiling()
 

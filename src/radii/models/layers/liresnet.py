@@ -3,7 +3,7 @@
 x + gain * conv(x) is a single convolution whose norm is free. The network's
 constant is the product of the norms, estimated while training by warm power
 iterations for the GloRo loss (Leino et al. 2021,
-:mod:`radii.training.objectives.gloro`) and proved when certifying.
+:class:`radii.training.objectives.cross_entropies.GloRo`) and proved when certifying.
 Cost: one convolution and one warm power iteration per step.
 """
 

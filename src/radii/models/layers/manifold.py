@@ -16,7 +16,7 @@ class OrthogonalParameter(nn.Parameter):
 
 
 def orthogonal_parameter(rows: int, columns: int) -> OrthogonalParameter:
-    """A random matrix of the manifold, uniformly distributed, from torch's global random stream."""
+    """A random orthogonal matrix [``rows``, ``columns``], uniformly distributed, from torch's global random stream."""
     return OrthogonalParameter(nn.init.orthogonal_(torch.empty(rows, columns)))
 
 
@@ -27,14 +27,14 @@ def thin_gram(matrix: Tensor) -> Tensor:
 
 @torch.no_grad()
 def orthogonality_defect(matrix: Tensor) -> float:
-    """The Frobenius norm of W^T W - I (or W W^T - I), computed in float64."""
+    """The Frobenius norm of W^T W - I (or W W^T - I) of ``matrix`` W, computed in float64."""
     gram = thin_gram(matrix.detach().double())
     gram.diagonal().sub_(1.0)
     return float(gram.norm())
 
 
 def tangent(matrix: Tensor, direction: Tensor) -> Tensor:
-    """The part of ``direction`` along the manifold at W: U - W sym(W^T U), or its mirror image for wide matrices."""
+    """The part of ``direction`` U along the manifold at ``matrix`` W: U - W sym(W^T U), transposed for wide W."""
     if matrix.shape[-2] < matrix.shape[-1]:
         return tangent(matrix.mT, direction.mT).mT
     inner = matrix.mT @ direction
@@ -42,13 +42,13 @@ def tangent(matrix: Tensor, direction: Tensor) -> Tensor:
 
 
 def retract(matrix: Tensor) -> Tensor:
-    """One Newton-Schulz step back to the manifold, 1.5 W - 0.5 W W^T W: a defect e becomes about 3 e^2 / 4."""
+    """One Newton-Schulz step of ``matrix`` to the manifold, 1.5 W - 0.5 W W^T W: a defect e becomes about 3 e^2 / 4."""
     gram = thin_gram(matrix)
     return 1.5 * matrix - 0.5 * (matrix @ gram if matrix.shape[-2] >= matrix.shape[-1] else gram @ matrix)
 
 
 def polar_factor(matrix: Tensor, steps: int = 5) -> Tensor:
-    """About U V^T of the singular value decomposition U S V^T: every direction gets about length 1.
+    """About U V^T of the singular value decomposition U S V^T of ``matrix``: all singular values become about 1.
 
     ``steps`` of the quintic Newton-Schulz iteration of Muon (Jordan et al.
     2024), which ends with singular values between 0.7 and 1.2.

@@ -1,9 +1,9 @@
 """Activations that keep gradients' norms: MaxMin, and half an absolute value.
 
 MaxMin sorts neighboring channels (Anil et al. 2019); its Jacobian is a
-permutation, so it is 1-Lipschitz and loses no gradient. It is a fifth of a
-plain step when written with reshape, stack and indices; here the forward
-writes both results in place and the backward is two selections by one saved bit.
+permutation, so it is 1-Lipschitz and loses no gradient. Written with reshape,
+stack and indices it takes a fifth of a plain step; this forward writes both results
+in place and the backward is two selections by one saved bit.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def convolved(first: Tensor, second: Tensor) -> Tensor:
 
 
 def pair(projection: Tensor, axis: int) -> Tensor:
-    """The 1 x 2 or 2 x 1 orthogonal kernel (P, I - P)."""
+    """The orthogonal kernel (P, I - P) of the projector ``projection``: 1 x 2, or 2 x 1 for ``axis`` 1."""
     identity = torch.eye(len(projection), dtype=projection.dtype, device=projection.device)
     return torch.stack((projection, identity - projection), 2).unsqueeze(2 + (axis == 1))
 
@@ -127,7 +127,7 @@ class OrthogonalConv2d(EffectiveWeight):
         return F.conv2d(x, self.effective_weight(), self.bias, self.stride, padding)
 
     def extra_repr(self) -> str:
-        """What nn.Module prints."""
+        """The text that nn.Module prints."""
         return (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"padding={self.padding}, bias={self.bias is not None}, padding_mode={self.padding_mode!r}"
@@ -136,15 +136,9 @@ class OrthogonalConv2d(EffectiveWeight):
     def folded(self) -> nn.Conv2d:
         """The plain convolution with the same outputs."""
         plain = nn.utils.skip_init(
-            nn.Conv2d,
-            self.in_channels,
-            self.out_channels,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            bias=self.bias is not None,
-            padding_mode=self.padding_mode,
-        )
+            nn.Conv2d, self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding,
+            bias=self.bias is not None, padding_mode=self.padding_mode,
+        )  # fmt: skip
         return self.filled(plain, self.bias)
 
 

@@ -30,7 +30,7 @@ def unit(vector: Tensor) -> Tensor:
 
 
 def deterministic_start(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """A fixed vector without symmetry, so that no singular direction is missed by design."""
+    """A fixed random unit vector of ``shape``, in the type and on the device of ``like``."""
     generator = torch.Generator().manual_seed(0)
     return unit(torch.randn(shape, generator=generator)).to(like)
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.twice import differentiable_gradients
+from radii.models.layers.effective import differentiable_gradients
 
 
 def residual_step(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x - W^T relu(W x + b); a 4-dimensional weight convolves with zero padding that keeps the size."""
+    """``x`` - W^T relu(W x + b), W = ``weight``, b = ``bias``; a 4-dimensional weight convolves and keeps the size."""
     if weight.dim() == 2:
         return x - F.relu(F.linear(x, weight, bias)) @ weight
     traced = torch.compiler.is_exporting() or torch.compiler.is_compiling()
@@ -82,13 +82,13 @@ def _where_active(values: Tensor, hidden: Tensor) -> Tensor:
 
 
 def check_odd(kernel_size: int) -> None:
-    """Refuse kernels without a center pixel: their transpose would shift the image."""
+    """Refuse an even ``kernel_size``: without a center pixel, the transpose would shift the image."""
     if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
         raise InputError(f"kernel_size must be an odd number in a residual layer, got {kernel_size} instead.")
 
 
 def check_input(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
-    """Refuse inputs that ``weight`` cannot be applied to."""
+    """Refuse inputs ``x`` of ``layer`` that ``weight`` cannot be applied to."""
     if x.dim() != weight.dim() or x.shape[1] != weight.shape[1]:
         wanted = f"[n, {weight.shape[1]}{', h, w' if weight.dim() == 4 else ''}]"
         raise InputError(f"{type(layer).__name__} takes {wanted}, got {tuple(x.shape)} instead.")
@@ -110,13 +110,12 @@ class Residual(nn.Module):
         return residual_step(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """What nn.Module prints."""
+        """The text that nn.Module prints."""
         return f"{tuple(self.weight.shape)}, bias={self.bias is not None}"
 
 
-def uniform_start(weight: Tensor, bias: Tensor | None) -> None:
-    """torch's initialization of convolutions (Kaiming uniform, a = sqrt 5), and zero biases."""
-    with torch.no_grad():
-        nn.init.kaiming_uniform_(weight, a=5**0.5)
-        if bias is not None:
-            bias.zero_()
+def uniform_start(shape: tuple[int, ...], bias: bool) -> tuple[nn.Parameter, nn.Parameter | None]:
+    """A weight of ``shape`` by torch's initialization (Kaiming uniform, a = sqrt 5), and zeros if ``bias``."""
+    weight = nn.Parameter(torch.empty(shape))
+    nn.init.kaiming_uniform_(weight, a=5**0.5)
+    return weight, nn.Parameter(torch.zeros(shape[0])) if bias else None

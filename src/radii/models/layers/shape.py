@@ -9,12 +9,20 @@ from torch.nn import functional as F
 from radii.errors import InputError
 
 
-class ZeroChannels(nn.Module):
-    """Concatenate channels of zeros until there are ``channels``: [n, c, …] -> [n, channels, …]."""
+class _Channels(nn.Module):
+    """A layer with one setting, a number of channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.channels = channels
+
+    def extra_repr(self) -> str:
+        """The text that nn.Module prints."""
+        return str(self.channels)
+
+
+class ZeroChannels(_Channels):
+    """Concatenate channels of zeros until there are ``channels``: [n, c, …] -> [n, channels, …]."""
 
     def forward(self, x: Tensor) -> Tensor:
         """An isometric embedding."""
@@ -23,27 +31,15 @@ class ZeroChannels(nn.Module):
             raise InputError(f"ZeroChannels({self.channels}) cannot hold {x.shape[1]} channels; widen the network.")
         return F.pad(x, (*[0, 0] * (x.dim() - 2), 0, missing))
 
-    def extra_repr(self) -> str:
-        """What nn.Module prints."""
-        return str(self.channels)
 
-
-class FirstChannels(nn.Module):
+class FirstChannels(_Channels):
     """Keep the first ``channels``: [n, c, …] -> [n, channels, …], an orthogonal projection."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.channels = channels
 
     def forward(self, x: Tensor) -> Tensor:
         """The first channels."""
         if x.shape[1] < self.channels:
             raise InputError(f"FirstChannels({self.channels}) needs at least as many channels, got {x.shape[1]}.")
         return x[:, : self.channels]
-
-    def extra_repr(self) -> str:
-        """What nn.Module prints."""
-        return str(self.channels)
 
 
 class ZeroBorder(nn.Module):
@@ -61,20 +57,16 @@ class ZeroBorder(nn.Module):
         return F.pad(x, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
 
     def extra_repr(self) -> str:
-        """What nn.Module prints."""
+        """The text that nn.Module prints."""
         return str(self.size)
 
 
-class TokenShift(nn.Module):
+class TokenShift(_Channels):
     """Of the last 4 x ``channels`` channels a quarter each moves down, up, right and left by one pixel; the rest stay.
 
     What leaves the image is dropped and zeros come in, so it is 1-Lipschitz
     (a compression of a permutation). Shapes: [n, c, h, w] with c >= 4 ``channels``, unchanged.
     """
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.channels = channels
 
     def forward(self, x: Tensor) -> Tensor:
         """Four slices move, without writing into ``x``."""
@@ -92,13 +84,9 @@ class TokenShift(nn.Module):
         )
         return torch.cat((rest, *moved), 1)
 
-    def extra_repr(self) -> str:
-        """What nn.Module prints."""
-        return str(self.channels)
-
 
 def shift_tokens_(x: Tensor, channels: int, *, back: bool = False) -> None:
-    """:class:`TokenShift` in place; ``back`` applies its transpose, which moves everything the other way."""
+    """:class:`TokenShift` of ``x`` by ``channels``, in place; ``back`` applies its transpose, the opposite moves."""
     moving = x[:, x.shape[1] - 4 * channels :].split(channels, 1)
     for part, (axis, forward) in zip(moving, ((2, True), (2, False), (3, True), (3, False)), strict=True):
         length = part.shape[axis]

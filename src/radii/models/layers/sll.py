@@ -3,7 +3,7 @@
 T_i = sum_j |W W^T|_{ij} q_j / q_i with positive q. Since |q_i w_i . q_j w_j|
 = q_i q_j |w_i . w_j|, the weights q only rescale the rows of W; with them
 absorbed, sqrt(2) T^{-1/2} W is sqrt(2) times the AOL rescaling of W's rows,
-and relu commutes with T^{-1/2} > 0, which gives the residual form used here.
+and relu commutes with T^{-1/2} > 0, which gives the residual form below.
 The paper adds b itself; a bias in units of the rescaled rows is the same
 family of functions and does not depend on T.
 
@@ -13,7 +13,6 @@ and the rescaling of AOL; no power iteration.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from radii.models.layers.aol import rescaled
@@ -47,10 +46,8 @@ class SLLConv2d(_SDPLayer):
     def __init__(self, channels: int, kernel_size: int, hidden_channels: int | None = None, bias: bool = True) -> None:
         super().__init__()
         check_odd(kernel_size)
-        hidden = hidden_channels or channels
-        self.weight = nn.Parameter(torch.empty(hidden, channels, kernel_size, kernel_size))
-        self.bias = nn.Parameter(torch.empty(hidden)) if bias else None
-        uniform_start(self.weight, self.bias)
+        shape = (hidden_channels or channels, channels, kernel_size, kernel_size)
+        self.weight, self.bias = uniform_start(shape, bias)
 
 
 class SLLLinear(_SDPLayer):
@@ -58,6 +55,4 @@ class SLLLinear(_SDPLayer):
 
     def __init__(self, features: int, hidden_features: int | None = None, bias: bool = True) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(hidden_features or features, features))
-        self.bias = nn.Parameter(torch.empty(hidden_features or features)) if bias else None
-        uniform_start(self.weight, self.bias)
+        self.weight, self.bias = uniform_start((hidden_features or features, features), bias)

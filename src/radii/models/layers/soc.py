@@ -21,7 +21,7 @@ from radii.models.layers.residual import check_odd
 
 
 def skew_exponential(x: Tensor, kernel: Tensor, terms: int, bias: Tensor | None) -> Tensor:
-    """sum_{j <= terms} A^j x / j!, plus a bias per channel."""
+    """sum_{j <= ``terms``} A^j ``x`` / j!, A the convolution by ``kernel``, plus ``bias`` per channel."""
     padding = (kernel.shape[2] // 2, kernel.shape[3] // 2)
     total, power = x, x
     for number in range(1, terms + 1):
@@ -44,7 +44,7 @@ class SkewExponential(nn.Module):
         return skew_exponential(x, self.weight, self.terms, self.bias)
 
     def extra_repr(self) -> str:
-        """What nn.Module prints."""
+        """The text that nn.Module prints."""
         return f"{tuple(self.weight.shape)}, terms={self.terms}"
 
 

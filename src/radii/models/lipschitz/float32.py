@@ -1,8 +1,8 @@
-"""What float32 arithmetic can add to a network's logits: over a whole box, or around one input.
+"""Bounds of the float32 rounding error of a network's logits: over a whole box, or around one input.
 
 A float32 sum of n products is off by at most 1.01 n 2^-24 times the sum of
 their sizes, in any order (n < 160,000; Higham 2002, Sec. 3.1). Each layer
-passes on the error it received times its Lipschitz constant and adds its own.
+multiplies the error of its input by its Lipschitz constant and adds its own.
 Algorithms that rearrange products, such as Winograd's, are not covered.
 """
 
@@ -73,7 +73,7 @@ class Float32Error:
 
     @classmethod
     def none(cls, x: Tensor) -> Float32Error:
-        """Inputs are given in float32: no error."""
+        """No error: inputs are float32."""
         return cls(x.new_zeros(len(x)), 0.0, x.new_full((len(x),), LARGEST))
 
     def after(self, layer: LayerBound, size: Tensor, grown: float) -> Float32Error:
@@ -96,7 +96,7 @@ class Float32Error:
 
 
 def sums_size(module: nn.Module, layer: LayerBound, value: Tensor) -> Tensor:
-    """The L2 norm of |W| |value| + |b| for each row, or a bound of it: [n]."""
+    """The L2 norm of |W| |``value``| + |b| of ``module`` for each row, or a bound of it by ``layer``: [n]."""
     if type(module) in (nn.Linear, BlockedLinear):
         assert isinstance(module, nn.Linear)
         bias = None if module.bias is None else module.bias.abs()

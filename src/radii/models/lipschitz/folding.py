@@ -1,4 +1,4 @@
-"""A network as the plain layers it amounts to in eval mode: what is bounded, certified and exported.
+"""A network in eval mode as a sequence of plain layers: these are bounded, certified and exported.
 
 Constrained layers become ordinary convolutions and matrices that hold the
 weights they really apply, in the model's own dtype, so outputs stay the same.
@@ -24,7 +24,7 @@ from radii.models.module_behavior import check_behavior, title
 
 @runtime_checkable
 class Foldable(Protocol):
-    """A layer that can say which plain layer it amounts to."""
+    """A layer that knows a plain layer with the same outputs."""
 
     def folded(self) -> nn.Module:
         """The plain layer with the same outputs in eval mode."""
@@ -32,7 +32,7 @@ class Foldable(Protocol):
 
 @runtime_checkable
 class FoldableForSize(Protocol):
-    """A layer that can say which plain layer it amounts to on inputs of a stated shape."""
+    """A layer that knows a plain layer with the same outputs on inputs of a stated shape."""
 
     def folded_for(self, shape: tuple[int, ...]) -> nn.Module:
         """The plain layer with the same outputs in eval mode."""
@@ -45,11 +45,17 @@ _DROPPED = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d)
 def fold(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
     """The eval-mode network as one sequence of plain layers, named by their place in ``model``.
 
-    A layer with a method ``folded`` or ``folded_for`` is replaced by what it
-    returns; batch norms become per-channel affine maps; dropout goes; channels
-    of zeros and outputs that nobody reads are cut out of the matrices around them.
-    The result must agree with ``model`` on many small batches, or it is refused;
-    a module whose behavior is not its class's is refused by name.
+    A layer with a method ``folded`` or ``folded_for`` is replaced by its result; batch norms become
+    per-channel affine maps; dropout is removed; channels of zeros and outputs that nothing reads are cut
+    out of the matrices around them.
+
+    Args:
+        model: the network.
+        input_shape: the shape of one input, without the batch.
+
+    Raises:
+        InputError: a layer cannot be folded, a module does not behave as its class does (its name is in the
+            sentence), or the result does not agree with ``model`` on many small batches.
     """
     check_behavior(model)
     parts: list[_Part] = []
@@ -124,7 +130,7 @@ def _not_in_place(layer: nn.Module) -> nn.Module:
 
 
 def _check_own_forward(name: str, module: nn.Module) -> None:
-    """Refuse a subclass that overrides ``forward`` and inherits what says which plain layer it amounts to."""
+    """Refuse a subclass that overrides ``forward`` and inherits ``folded``, which then describes another layer."""
     kinds = type(module).__mro__
     forward = next(place for place, kind in enumerate(kinds) if "forward" in vars(kind))
     folded = next(place for place, kind in enumerate(kinds) if {"folded", "folded_for"} & set(vars(kind)))

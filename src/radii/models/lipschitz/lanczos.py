@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def lanczos(action: Callable[[Tensor], Tensor], start: Tensor, vectors: int) -> tuple[float, Tensor]:
-    """The largest Ritz value and its unit vector (in the shape of ``start``) after ``vectors`` products.
+    """The largest Ritz value of ``action`` and its unit vector, from ``start``, after ``vectors`` products.
 
     Fully reorthogonalized. A Ritz value never exceeds the largest eigenvalue
     (up to rounding): it is an estimate, not a bound to rely on.

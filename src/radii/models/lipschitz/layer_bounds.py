@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, factorial, inf, nextafter, prod, sqrt
 
 import torch
@@ -33,47 +33,44 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LayerBound:
-    """What is known about one layer on inputs of its size.
+    """The bound of one layer on inputs of its size.
 
-    ``value``: an upper bound of its L2 Lipschitz constant, by ``method``
-    (exact, proved, fallback). Its float64 output is off by at most
-    rounding(terms) * (absolute * |x| + offset) for the input it was given.
+    Args:
+        value: an upper bound of its L2 Lipschitz constant.
+        method: how it was computed: ``exact``, ``proved`` or ``fallback``.
+        absolute: its float64 output is off by at most rounding(terms) * (absolute * |x| + offset) for an input x.
+        offset: see ``absolute``.
+        terms: products in one sum; 0: the layer rounds nothing.
+        name: the name of the layer in its network.
+        kind: the class of the layer.
     """
-
-    name: str
-    kind: str
-    value: float
-    method: str
-    absolute: float = 0.0
-    offset: float = 0.0
-    terms: int = 0
-
-
-Rule = Callable[[nn.Module, Shape, bool], "Known"]
-
-
-@dataclass(frozen=True)
-class Known:
-    """A :class:`LayerBound` before it has a name."""
 
     value: float
     method: str = "exact"
     absolute: float = 0.0
     offset: float = 0.0
     terms: int = 0
+    name: str = ""
+    kind: str = ""
+
+
+Rule = Callable[[nn.Module, Shape, bool], LayerBound]
 
 
 def bound_layer(name: str, layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
-    """The bound of ``layer`` on inputs of ``shape`` (without the batch); refuses what it does not know."""
+    """The bound of ``layer``, called ``name``, on inputs of ``shape`` without the batch; ``prove``: not by fallback.
+
+    Raises:
+        InputError: a weight is not finite, or nothing is known about the kind of layer.
+    """
     if not all(bool(value.isfinite().all()) for value in layer.state_dict().values()):
         raise InputError(f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: its weights are not finite.")
     for kind, rule in RULES.items():
         if type(layer) is kind:
             try:
-                known = rule(layer, shape, prove)
+                return replace(rule(layer, shape, prove), name=name, kind=kind.__name__)
             except InputError as error:
                 raise InputError(f"Layer {name!r} ({kind.__name__}) cannot be bounded: {error}") from error
-            return LayerBound(name, kind.__name__, known.value, known.method, known.absolute, known.offset, known.terms)
     kinds = ", ".join(sorted(kind.__name__ for kind in RULES))
     raise InputError(
         f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: nothing is known about its kind. Known: {kinds}."
@@ -81,7 +78,7 @@ def bound_layer(name: str, layer: nn.Module, shape: Shape, prove: bool) -> Layer
 
 
 def norm_bound(operators: list[Operator], prove: bool) -> tuple[float, str]:
-    """The largest norm among ``operators`` (groups): proved where affordable, else by the fallback."""
+    """The largest norm of ``operators`` (groups) and its method: proved if ``prove`` and affordable, else fallback."""
     values, methods = [], set()
     for operator in operators:
         proved = near_isometry_norm(operator) if prove else None
@@ -92,25 +89,25 @@ def norm_bound(operators: list[Operator], prove: bool) -> tuple[float, str]:
     return max(values), "fallback" if "fallback" in methods else "proved"
 
 
-def _isometry(_layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
-    return Known(1.0)
+def _isometry(_layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
+    return LayerBound(1.0)
 
 
-def _normalization(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+def _normalization(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, Normalization)
     largest = nextafter(1 / float(layer.std.double().min()), inf)
-    return Known(largest, "exact", largest, largest * _spread(layer.mean, _shape), 3)
+    return LayerBound(largest, "exact", largest, largest * _spread(layer.mean, _shape), 3)
 
 
-def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
+def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, ChannelAffine)
     largest = float(layer.scale.double().abs().max())
-    return Known(largest, "exact", largest, _spread(layer.shift_size, shape), 7)
+    return LayerBound(largest, "exact", largest, _spread(layer.shift_size, shape), 7)
 
 
-def _translation(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+def _translation(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, Translation)
-    return Known(1.0, "exact", 1.0, float(layer.offset.double().norm()) * (1 + 1e-12), 1)
+    return LayerBound(1.0, "exact", 1.0, float(layer.offset.double().norm()) * (1 + 1e-12), 1)
 
 
 def _spread(values: Tensor, shape: Shape) -> float:
@@ -119,7 +116,7 @@ def _spread(values: Tensor, shape: Shape) -> float:
     return float(values.detach().double().norm()) * sqrt(pixels) * (1 + 1e-12)
 
 
-def _linear(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+def _linear(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     assert isinstance(layer, nn.Linear)
     if len(shape) != 1:
         raise InputError(f"a linear layer must follow a Flatten, got inputs of shape {shape} instead.")
@@ -129,10 +126,10 @@ def _linear(layer: nn.Module, shape: Shape, prove: bool) -> Known:
     terms = operator.terms
     if isinstance(layer, BlockedLinear):  # sums over a block, then over the blocks
         terms = layer.block + layer.in_features // layer.block
-    return Known(value, method, operator.absolute, offset, terms + 2)
+    return LayerBound(value, method, operator.absolute, offset, terms + 2)
 
 
-def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     assert isinstance(layer, nn.Conv2d)
     if len(shape) != 3 or shape[0] != layer.in_channels:
         raise InputError(f"it takes images of {layer.in_channels} channels, got inputs of shape {shape} instead.")
@@ -156,10 +153,10 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> Known:
         value *= copies
     absolute = copies * max(operator.absolute for operator in operators)
     offset = 0.0 if layer.bias is None else _spread(layer.bias, (layer.out_channels, *out_size))
-    return Known(value, method, absolute, offset, max(operator.terms for operator in operators) + 2)
+    return LayerBound(value, method, absolute, offset, max(operator.terms for operator in operators) + 2)
 
 
-def _residual(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+def _residual(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :mod:`radii.models.layers.residual`.
 
     Rounding: with g the relative error of a sum and a the norm of |W|, the inner
@@ -175,10 +172,10 @@ def _residual(layer: nn.Module, shape: Shape, prove: bool) -> Known:
     bias = 0.0 if layer.bias is None else _spread(layer.bias, (len(layer.bias), *shape[1:]))
     value = max(1.0, nextafter(norm * norm - 1.0, inf))
     absolute = a * (2 * norm + second) + 1 + (norm + second) ** 2
-    return Known(value, method, absolute, (a + 3 * (norm + second)) * bias, terms)
+    return LayerBound(value, method, absolute, (a + 3 * (norm + second)) * bias, terms)
 
 
-def _skew_exponential(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+def _skew_exponential(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     """exp of a skew operator is orthogonal; its Taylor polynomial is off by |A|^{n+1} / (n+1)!."""
     assert isinstance(layer, SkewExponential)
     if not torch.equal(layer.weight, -layer.weight.transpose(0, 1).flip(2, 3)):
@@ -189,7 +186,7 @@ def _skew_exponential(layer: nn.Module, shape: Shape, prove: bool) -> Known:
     # Power j of A is carried with an error of at most norm^(j-1) / (j-1)! times that of one product.
     absolute = 2 * exp(norm) * (operators[0].absolute + layer.terms)
     offset = 0.0 if layer.bias is None else _spread(layer.bias, shape)
-    return Known(value, method, absolute, offset, operators[0].terms + layer.terms + 2)
+    return LayerBound(value, method, absolute, offset, operators[0].terms + layer.terms + 2)
 
 
 def _same_size(weight: Tensor, shape: Shape) -> list[Operator]:
@@ -233,17 +230,17 @@ def _copies(layer: nn.Conv2d, size: tuple[int, int], padding: tuple[tuple[int, i
     return nextafter(sqrt(int(padded.long().flatten().bincount().max())), inf)
 
 
-def _max_pool(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+def _max_pool(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
     """A maximum is 1-Lipschitz in the sup norm of its window; overlapping windows count an input more than once."""
     assert isinstance(layer, nn.MaxPool2d)
     kernel, stride, dilation = _pair(layer.kernel_size), _pair(layer.stride), _pair(layer.dilation)
     if dilation != (1, 1):
         raise InputError("dilated pooling is not supported.")
     windows = prod(-(-kernel[axis] // stride[axis]) for axis in (0, 1))
-    return Known(nextafter(sqrt(windows), inf) if windows > 1 else 1.0)
+    return LayerBound(nextafter(sqrt(windows), inf) if windows > 1 else 1.0)
 
 
-def _average_pool(layer: nn.Module, shape: Shape, prove: bool) -> Known:
+def _average_pool(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     assert isinstance(layer, nn.AvgPool2d)
     if layer.ceil_mode or layer.divisor_override is not None or (not layer.count_include_pad and layer.padding):
         raise InputError("only plain average pooling is supported.")
@@ -252,27 +249,27 @@ def _average_pool(layer: nn.Module, shape: Shape, prove: bool) -> Known:
     around = ((padding[0], padding[0]), (padding[1], padding[1]))
     operators = convolution_operators(weight, (shape[1], shape[2]), _pair(layer.stride), around, (1, 1), 1)
     value, method = norm_bound(operators, prove)
-    return Known(value, method, operators[0].absolute, 0.0, prod(kernel) + 2)
+    return LayerBound(value, method, operators[0].absolute, 0.0, prod(kernel) + 2)
 
 
-def _global_average(layer: nn.Module, shape: Shape, _prove: bool) -> Known:
+def _global_average(layer: nn.Module, shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, nn.AdaptiveAvgPool2d)
     if _pair(layer.output_size) != (1, 1):  # type: ignore[arg-type]
         raise InputError("only pooling to one pixel is supported.")
     pixels = shape[1] * shape[2]
-    return Known(nextafter(1 / sqrt(pixels), inf), "exact", 1.0, 0.0, pixels + 2)
+    return LayerBound(nextafter(1 / sqrt(pixels), inf), "exact", 1.0, 0.0, pixels + 2)
 
 
-def _global_max(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+def _global_max(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, nn.AdaptiveMaxPool2d)
     if _pair(layer.output_size) != (1, 1):  # type: ignore[arg-type]
         raise InputError("only pooling to one pixel is supported.")
-    return Known(1.0)
+    return LayerBound(1.0)
 
 
-def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> Known:
+def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, nn.LeakyReLU)
-    return Known(max(1.0, abs(layer.negative_slope)), "exact", max(1.0, abs(layer.negative_slope)), 0.0, 1)
+    return LayerBound(max(1.0, abs(layer.negative_slope)), "exact", max(1.0, abs(layer.negative_slope)), 0.0, 1)
 
 
 RULES: dict[type[nn.Module], Rule] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, nextafter, prod, sqrt
 
@@ -90,12 +91,12 @@ def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bo
 
 
 def certified_network(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
-    """The network that certificates are about: folded to plain layers and converted, without rounding, to float64."""
+    """The network that certificates are about: ``model`` folded for inputs of ``input_shape``, exactly, in float64."""
     return fold(model, input_shape).double().cpu()
 
 
 def weights_digest(network: nn.Module, input_shape: tuple[int, ...]) -> str:
-    """sha256 of the layers' kinds, settings and weights and of the input size."""
+    """sha256 of the kinds, settings and weights of the layers of ``network`` and of ``input_shape``."""
     state = hashlib.sha256(repr((tuple(input_shape), str(network))).encode())
     for name, tensor in network.state_dict().items():
         state.update(f"{name}{tuple(tensor.shape)}".encode())
@@ -103,8 +104,8 @@ def weights_digest(network: nn.Module, input_shape: tuple[int, ...]) -> str:
     return state.hexdigest()
 
 
-def product(values) -> float:  # type: ignore[no-untyped-def]
-    """The product of positive numbers, rounded up."""
+def product(values: Iterable[float]) -> float:
+    """The product of the positive ``values``, rounded up."""
     factors = [float(value) for value in values]
     return nextafter(prod(factors) * (1 + rounding(len(factors) + 1)), inf)
 

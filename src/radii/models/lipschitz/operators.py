@@ -14,7 +14,7 @@ UNIT, UNIT32 = 2.0**-53, 2.0**-24
 
 
 def rounding(terms: float) -> float:
-    """Twice the relative error n u of a float64 sum of n products, in any order."""
+    """Twice the relative error n u of a float64 sum of n = ``terms`` products, in any order."""
     return 2.0 * terms * UNIT
 
 
@@ -78,7 +78,7 @@ class Operator:
 
 
 def matrix_operator(weight: Tensor) -> Operator:
-    """A matrix [out, in] as a convolution of a single pixel."""
+    """The matrix ``weight`` [out, in] as a convolution of a single pixel."""
     weight = weight.detach().double().cpu()
     ones = weight.new_ones(1, weight.shape[1])
     return Operator(weight[:, :, None, None], (1, 1), (1, 1), (0, 0), ones, ones.T)
@@ -96,6 +96,14 @@ def convolution_operators(
 
     A stride becomes channels: pixel s q + f of a padded image is channel f of
     pixel q (PixelUnshuffle), and tap u becomes tap u // s of channel u % s.
+
+    Args:
+        weight: the kernel [out, in / groups, h, w].
+        size: height and width of the image.
+        stride: pixels between two outputs, per axis.
+        padding: zeros before and after the image, per axis.
+        dilation: pixels between two taps, per axis.
+        groups: groups of channels that do not mix.
     """
     weight = _dilated(weight.detach().double().cpu(), dilation)
     return [_canonical(part, size, stride, padding) for part in weight.chunk(groups)]

@@ -36,7 +36,7 @@ DFT_ALLOWANCE = 1e-9  # relative; the backward error of FFT and eigenvalues is a
 
 
 def estimated_norm(operator: Operator, vectors: int = 80) -> float:
-    """The norm by Lanczos on A^T A from a fixed start: a close estimate from below."""
+    """The norm of ``operator`` by ``vectors`` Lanczos steps on A^T A from a fixed start: an estimate from below."""
     shape = (1, operator.kernel.shape[1], *operator.size)
     start = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return sqrt(max(lanczos(_gram_action(operator), start, vectors)[0], 0.0))
@@ -63,7 +63,7 @@ def _gram_action(operator: Operator) -> Callable[[Tensor], Tensor]:
 
 
 def near_isometry_norm(operator: Operator, most: float = 1e-3) -> float | None:
-    """sqrt(1 + |W^T W - I|_F), which bounds the norm of a matrix W; None for others than matrices.
+    """sqrt(1 + |W^T W - I|_F), a bound of the norm if ``operator`` is a matrix W; None if it is not.
 
     |W|^2 = |W^T W| <= 1 + |W^T W - I|, and the Frobenius norm bounds the spectral
     one. Computed in float64; each entry of the product is off by at most
@@ -88,7 +88,7 @@ def near_isometry_norm(operator: Operator, most: float = 1e-3) -> float | None:
 
 
 def proved_norm(operator: Operator, estimate: float) -> float | None:
-    """An upper bound of the norm, proved; None where the estimate was too low by more than 0.1%."""
+    """A proved upper bound of the norm of ``operator``; None where ``estimate`` is too low by more than 0.1%."""
     gram = _BandedGram(operator)
     if estimate == 0.0:
         return None if bool(operator.kernel.any()) else 0.0
@@ -169,7 +169,7 @@ class _BandedGram:
 
 
 def proof_cost(operator: Operator) -> float:
-    """Floating point operations of one factorization, about: pivots, solves and updates within the band."""
+    """About how many operations one factorization for ``operator`` takes: pivots, solves and updates in the band."""
     by_input = operator.size[0] * (operator.kernel.shape[1] * operator.size[1]) ** 3
     by_output = operator.out_size[0] * (operator.kernel.shape[0] * operator.out_size[1]) ** 3
     below = operator.kernel.shape[2] - 1
@@ -196,7 +196,7 @@ def grid_norm(kernel: Tensor, grid: tuple[int, int]) -> float:
 
 
 def fallback_norm(operator: Operator) -> float:
-    """An upper bound of the norm from a circular convolution that contains this one.
+    """An upper bound of the norm of ``operator``, from a circular convolution that contains it.
 
     The grid is large enough that taps which wrap around meet only zeros.
     """

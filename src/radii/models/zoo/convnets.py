@@ -22,14 +22,8 @@ class LeNet5(nn.Sequential):
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, widen: float = 1.0, dropout: float = 0.0) -> None:
-        if len(input_shape) != 3 or min(input_shape[1:]) < 4:
-            raise InputError(f"LeNet5 takes images of at least 4 x 4 pixels, got inputs of shape {input_shape}.")
-        if not widen > 0:
-            raise InputError(f"widen must be positive, got {widen} instead.")
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout must lie in [0, 1), got {dropout} instead.")
-        channels, height, width = input_shape
-        first, second, hidden = (max(1, round(size * widen)) for size in (32, 64, 1024))
+        channels, height, width = _images("LeNet5", input_shape, 4)
+        first, second, hidden = _widened((32, 64, 1024), widen)
         parts: OrderedDict[str, nn.Module] = OrderedDict()
         parts["conv1"] = nn.Conv2d(channels, first, 5, padding=2)
         # max pooling before ReLU gives the same values (ReLU is monotone) at a quarter of its cost
@@ -41,7 +35,7 @@ class LeNet5(nn.Sequential):
         parts["flatten"] = nn.Flatten()
         parts["fc1"] = nn.Linear(second * (height // 4) * (width // 4), hidden)
         parts["relu3"] = nn.ReLU()
-        parts["dropout"] = nn.Dropout(dropout)
+        parts["dropout"] = nn.Dropout(_share(dropout))
         parts["fc2"] = nn.Linear(hidden, classes)
         super().__init__(parts)
 
@@ -88,8 +82,14 @@ Parts = OrderedDict[str, nn.Module]
 class CNN1(nn.Sequential):
     """Two 3x3 convolutions (32, 64 channels), max pooling, 128 hidden units; dropout 1/4 and 1/2.
 
-    The network CNN1 of Yang et al. 2020, Table 1. Their code has no ReLU after
-    the second convolution, so neither has this. Images of at least 6 x 6.
+    The network CNN1 of Yang et al. 2020, Table 1. Like their code, it has no ReLU
+    after the second convolution.
+
+    Args:
+        input_shape: [c, h, w], at least 6 x 6 pixels.
+        classes: number of logits.
+        widen: the factor of all widths.
+        dropout: the two probabilities of dropout.
     """
 
     def __init__(
@@ -120,7 +120,12 @@ class CNN2(nn.Sequential):
 
     SmallCNN of Zhang et al. 2019 (TRADES), CNN2 of Yang et al. 2020: He
     initialization of the convolutions, and a last layer that starts at zero.
-    Images of at least 16 x 16.
+
+    Args:
+        input_shape: [c, h, w], at least 16 x 16 pixels.
+        classes: number of logits.
+        widen: the factor of all widths.
+        dropout: probability of dropout before the second hidden layer.
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, widen: float = 1.0, dropout: float = 0.5) -> None:
@@ -153,8 +158,13 @@ class WongKolterConvNet(nn.Sequential):
     """Two 4x4 convolutions of stride 2 (16, 32 channels), 100 hidden units, ReLU, no pooling.
 
     The network that Ding et al. 2019, Appendix B.2, prove robust on binarized
-    MNIST, after Wong & Kolter 2018. Images of at least 4 x 4. ``start`` is
-    ``random``, or ``pixels``: see :func:`start_from_pixels`.
+    MNIST, after Wong & Kolter 2018.
+
+    Args:
+        input_shape: [c, h, w], at least 4 x 4 pixels.
+        classes: number of logits.
+        widen: the factor of all widths.
+        start: ``random``, or ``pixels``: see :func:`start_from_pixels`.
     """
 
     def __init__(
@@ -183,13 +193,13 @@ class WongKolterConvNet(nn.Sequential):
 
 
 def start_from_pixels(net: WongKolterConvNet) -> None:
-    """Weights from which training by bounds may start: 16 channels hold the pixels of a 4x4 block, thresholded.
+    """Set weights of ``net`` to start training by bounds: 16 channels hold the thresholded pixels of a 4x4 block.
 
     u = ReLU(0.65 - v) is 0 for bright pixels, and ReLU(1 - 3 u) is then exactly
     1, for dark ones exactly 0: on binary images, within radius 0.3, intervals
     of these channels have no width. Four channels of the first layer hold u,
     four ReLU(v - 0.35); the other weights stay random, those of the second
-    layer at three tenths, so that they do not drown what is sure.
+    layer at three tenths, so that they do not hide the certain channels.
     """
     weights = net.state_dict()  # the same memory
     first, second = weights["conv1.weight"], weights["conv2.weight"]

@@ -1,4 +1,4 @@
-"""The isometric network: orthogonal matrices at every token, so that a core can train it in a minute."""
+"""The isometric network: one orthogonal matrix for all tokens of a layer, so that one core trains it in a minute."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from radii.models.layers.shape import FlattenTokens, ZeroBorder
 class Isometric(nn.Sequential):
     """Patches to tokens, isometric layers with spatial shifts, flattened features, a head with unit rows.
 
-    In the spirit of LipNeXt (Hu et al. 2026), shrunk to what short trainings
-    on a CPU like. All its work is products of matrices.
+    After LipNeXt (Hu et al. 2026), reduced for short trainings on a CPU: almost all its
+    operations are products of matrices.
 
     An image is cut into ``tokens`` x ``tokens`` square patches (as many along the
     longer side, zeros around the image where they do not divide it); each patch

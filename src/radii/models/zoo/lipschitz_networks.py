@@ -23,15 +23,18 @@ class LipschitzConvNet(nn.Sequential):
     MaxMin], keep the first c/2 channels, PixelUnshuffle(2), which doubles the
     channels and halves the side; then a linear head to the logits.
 
-    ``blocks=0`` means the paper's five, or as many as bring a smaller image
-    down to one pixel: 3 for 8 x 8 digits, 5 for 28 x 28 and 32 x 32. The image
-    is centered in zeros up to the next multiple of 2^blocks (28 -> 32).
-    ``width`` is 64 in the paper. ``layer`` names the family: ``aol``, ``cpl``,
-    ``sll``, ``orthogonal``, ``soc``, ``liresnet`` (bounded only), or ``plain``
-    for the unconstrained twin.
-
-    The paper's head is square and keeps its first outputs; here it has one row
+    The image is centered in zeros up to the next multiple of 2^blocks (28 -> 32).
+    The paper's head is square and keeps its first outputs; this one has one row
     per class, which is the same function class, cheaper and tighter.
+
+    Args:
+        input_shape: [c, h, w].
+        classes: number of logits.
+        width: channels after the stem, even; 64 in the paper.
+        layer: the family of layers: ``aol``, ``cpl``, ``sll``, ``orthogonal``, ``soc``, ``liresnet`` (bounded
+            only), or ``plain`` without constraints.
+        blocks: number of blocks; 0: the paper's five, or as many as reduce a smaller image to one pixel.
+        depth: convolutions of each block.
 
     Guarantee: with a family of 1-Lipschitz layers, |f(x) - f(x')| <= |x - x'|
     in L2 up to rounding; :mod:`radii.models.lipschitz.network_bound` proves it.

@@ -1,4 +1,4 @@
-"""Networks that see pixels through a threshold: an honest baseline of robustness on binary images.
+"""Networks behind a threshold of the pixels: a baseline of robustness on binary images.
 
 A perturbation of size r < 1/2 of a binary image does not cross 1/2, so a network
 behind a threshold is as robust as it is accurate. Both networks are small
@@ -30,12 +30,12 @@ class ThresholdConvNet(nn.Module):
 class ClippingConvNet(nn.Module):
     """Pixels clipped to [r, 1 - r], a convolution of 8x8 with stride 4 (32 channels), 100 hidden units, ReLU.
 
-    This is Wong & Kolter's ConvNet with its first layer given: of the channels
+    This is Wong & Kolter's ConvNet with a fixed first layer: of the channels
     of a 4x4 convolution with stride 2, two for each of the four pixels of a
     stride compute ReLU((x - r) / s) and ReLU((x - 1 + r) / s), s = 1 - 2r, whose
     difference is the clipped pixel. :meth:`as_wong_kolter` writes it that way.
     On binary images no ReLU of that layer changes sign within radius r, so
-    lines (CROWN) are exact there; intervals are exact on the form kept here.
+    lines (CROWN) are exact there; intervals are exact on the form of this class.
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, clip: float = 0.35) -> None:
