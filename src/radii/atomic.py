@@ -19,7 +19,7 @@ from typing import IO
 from radii.errors import InputError
 
 CHARTS = (".png", ".svg", ".pdf", ".html")  # what a chart can be written as
-PREFIX, SUFFIX = ".radii-", ".part"  # of a file that is not finished; what a kill leaves of it may be removed
+PREFIX, SUFFIX = ".radii-", ".part"  # of an unfinished file; after a kill it may be removed
 KERNEL_FOLDERS = ("/dev/", "/proc/")  # names there stand for open files, even where a regular file is behind them
 MEMORY_FOLDER = "/dev/shm/"  # holds ordinary files
 LINKS = 40  # the longest chain of symbolic links that the kernel follows
@@ -95,7 +95,7 @@ def _take_owner_and_mode(handle: int, former: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk; file systems that cannot are left alone."""
+    """Wait until the file ``path``, or the names in the folder ``path``, are on disk, where the file system can."""
     handle = os.open(path, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -118,12 +118,12 @@ def is_special(path: Path) -> bool:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether this is what a killed writer left of a file."""
+    """Whether ``path`` is the unfinished file of a killed writer."""
     return path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written before any work is done for it."""
+    """Raise an InputError if ``path`` cannot be written, before any work is done for it."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file to write.")
     if is_special(path):
@@ -141,7 +141,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_chart(path: Path) -> None:
-    """Refuse a name that no chart can be written to, before any work is done for it."""
+    """Raise an InputError if no chart can be written to ``path``, before any work is done for it."""
     if path.suffix.lower() not in CHARTS:
         raise InputError(f"A chart is written as .png, .svg, .pdf or .html, got {path.name!r} instead.")
     check_writable(path)

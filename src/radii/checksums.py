@@ -34,7 +34,7 @@ _remembered: dict[str, tuple[State, str]] = {}  # of this process, by absolute p
 
 
 def sha256(path: Path) -> str:
-    """The sha256 of a file's content in hexadecimal digits."""
+    """The sha256 of the content of the file ``path`` in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -45,7 +45,7 @@ def digests(root: Path, files: Iterable[Path], fresh: bool = False) -> dict[str,
     Args:
         root: the folder (or the one file) whose digests are remembered together.
         files: regular files at or below ``root``.
-        fresh: read every file, whatever is remembered.
+        fresh: read every file, whatever is remembered; default False.
     """
     states = {str(file.relative_to(root)): _state(file) for file in files}
     result = {} if fresh else _recall(root, states)
@@ -60,7 +60,7 @@ def digests(root: Path, files: Iterable[Path], fresh: bool = False) -> dict[str,
 
 
 def known_digests(root: Path, files: Iterable[Path]) -> dict[str, str] | None:
-    """As :func:`digests`, without reading much: None if large files would have to be read."""
+    """As :func:`digests` of ``files`` below ``root``, without reading much; None if large files must be read."""
     states = {str(file.relative_to(root)): _state(file) for file in files}
     if not _is_large(states):
         return digests(root, [root / name for name in states])
@@ -92,7 +92,7 @@ def write_manifest(folder: Path) -> None:
 
 
 def damage(folder: Path, fresh: bool = False) -> str | None:
-    """What is wrong with a folder that has a manifest, in a few words; None if every file is as it was written.
+    """What is damaged in a folder that has a manifest, in a few words; None if every file is as it was written.
 
     Args:
         folder: a folder with a manifest; files that the manifest does not name are ignored.

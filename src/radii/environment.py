@@ -2,7 +2,7 @@
 
 ======================== ==================================================
 RADII_CACHE              folder of decoded datasets and other things that
-                         can be made again; the user's cache folder
+                         can be computed again; the user's cache folder
 RADII_RUNS               folder of runs; ``./radii-runs``
 RADII_DATA               folder in which datasets are looked up by name
 RADII_CHECKPOINT_SECONDS seconds between checkpoints of a training; 30

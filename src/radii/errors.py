@@ -1,4 +1,4 @@
-"""What a user did wrong, said in one sentence.
+"""Errors: a mistake of a user, explained in one sentence.
 
 Every mistake of a user (a missing file, a misspelt name, a pixel of 255) is
 raised as :class:`InputError`. The command line prints its message and exits
@@ -20,7 +20,7 @@ class ContradictionError(RuntimeError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> InputError:
-    """The error for a name that is not in a list, with the nearest one that is.
+    """The error for a ``name`` of some ``kind`` that is not among ``known``, with the nearest known one and a ``hint``.
 
     >>> print(unknown_name("model", "lenet", ["lenet5", "mlp"]))
     No model is called 'lenet'. Did you mean 'lenet5'? Known: lenet5, mlp.

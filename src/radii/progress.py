@@ -1,4 +1,4 @@
-"""Progress without a terminal: the library says how far it is, somebody else draws it.
+"""Progress without a terminal: the library reports it, a display draws it.
 
 Library code writes::
 
@@ -33,14 +33,14 @@ class Display(Protocol):
 
 class _Silent:
     def advance(self, amount: float = 1, note: str = "") -> None:
-        """Nobody is watching."""
+        """Ignore the report: there is no display."""
 
 
 _display: ContextVar[Display | None] = ContextVar("radii_display", default=None)
 
 
 def current() -> Display | None:
-    """Where this context's tasks are shown, if anywhere."""
+    """The display of this context's tasks, or None."""
     return _display.get()
 
 
@@ -61,7 +61,7 @@ def display(shown_by: Display | None) -> Iterator[None]:
 
 @contextmanager
 def task(what: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
-    """Announce a piece of work; yields the handle on which to report."""
+    """Announce the work ``what`` of ``total`` ``unit``s (None: unknown); yields the task on which to report."""
     shown_by = _display.get()
     if shown_by is None:
         yield _Silent()

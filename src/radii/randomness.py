@@ -1,4 +1,4 @@
-"""Named random streams: every draw has an address, so nothing depends on order.
+"""Named random streams: every draw is a function of a seed and a name, so nothing depends on order.
 
 ``stream(seed, "shuffle", epoch)`` is the same generator whoever asks, in
 whatever order, on whatever worker. There is no global state to save, so a
@@ -25,14 +25,14 @@ def stream_seed(seed: int, *name: str | int) -> int:
 
 
 def stream(seed: int, *name: str | int) -> torch.Generator:
-    """The torch generator (on the CPU) called ``name``."""
+    """The torch generator (on the CPU) of ``seed`` called ``name``."""
     import torch
 
     return torch.Generator().manual_seed(stream_seed(seed, *name))
 
 
 def numpy_stream(seed: int, *name: str | int) -> np.random.Generator:
-    """The numpy generator called ``name``."""
+    """The numpy generator of ``seed`` called ``name``."""
     return np.random.default_rng(stream_seed(seed, *name))
 
 

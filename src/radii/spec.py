@@ -26,8 +26,8 @@ class Spec(BaseModel):
 
     ``neutral`` lets a spec grow: a field added later names the value at which
     it changes nothing, and is left out of the canonical form at that value, so
-    that the hashes of older runs stay what they were. ``unhashed`` names fields
-    that say where something lies, not what it is.
+    that the hashes of older runs stay the same. ``unhashed`` names fields that
+    describe where something is stored, not what it is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
@@ -70,11 +70,7 @@ def _plain(value: Any) -> Any:
 
 
 def explain(error: ValidationError, what: str) -> InputError:
-    """All faults of a spec in one message, each with what came and what was expected.
-
-    The longest line of a pydantic report is dropped in favour of
-    ``field: reason, got value``, one fault after another.
-    """
+    """All faults in ``error`` of the spec ``what`` in one message: ``field: reason, got value``, one after another."""
     faults = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in fault["loc"]) or what

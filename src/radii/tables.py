@@ -29,7 +29,7 @@ MOST_LINES = 12  # of the table beside a curve
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with the ends of its interval; who makes it says which interval."""
+    """A number with the ends of its interval; the function that returns it says which interval."""
 
     value: float
     low: float
@@ -70,7 +70,7 @@ class Field:
         log: an axis of this field is logarithmic.
         low: key of the lower end of the value's interval; empty without an interval.
         high: key of the upper end.
-        digits: significant digits of plain numbers, 3 unless given.
+        digits: significant digits of plain numbers; default 3.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Field:
         return self.name.replace("_", " ") if self.title is None else self.title
 
     def text(self, row: Row) -> str:
-        """The value with its interval, as a person reads it.
+        """The value with its interval as text.
 
         >>> Field("a", percent=True, low="l", high="h").text({"a": 0.931, "l": 0.925, "h": 0.936})
         '93.1% [92.5, 93.6]'
@@ -255,12 +255,12 @@ class ChartSpec:
 
 
 def table(rows: Iterable[Row], fields: Sequence[Field | str], title: str = "", note: str = "") -> Table:
-    """One line for each row, one column for each field; a bare name stands for ``Field(name)``."""
+    """A table of ``rows`` and ``fields`` with ``title`` and ``note``; a bare name stands for ``Field(name)``."""
     return Table(tuple(field(which) for which in fields), tuple(rows), title, note)
 
 
 def listing(title: str, headings: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
-    """A table of words: lines of cells in the order of ``headings``, which may be empty or equal; cells become text.
+    """A table of words called ``title``: ``lines`` of cells in the order of ``headings``, which may be empty or equal.
 
     Raises:
         InputError: a line has more or fewer cells than there are headings.
@@ -276,9 +276,9 @@ def listing(title: str, headings: Sequence[str], lines: Iterable[Sequence[object
 
 
 def pivot(rows: Sequence[Row], index: Field, series: Sequence[Field], value: Field, at: Sequence[float] = ()) -> Table:
-    """One line for each value of ``index``, one column for each series; at most a dozen lines of a long curve.
+    """``rows`` as one line per value of ``index`` and one column of ``value`` per series; at most a dozen lines.
 
-    ``at`` names index values that must not be thinned away: the nearest one present is kept.
+    ``at`` lists index values that must stay: the nearest present one is kept.
     """
     lines = distinct(plain(row.get(index.name)) for row in rows)
     lines = sorted(lines) if all(isinstance(line, int | float) for line in lines) else lines
@@ -304,7 +304,7 @@ def pivot(rows: Sequence[Row], index: Field, series: Sequence[Field], value: Fie
 
 
 def quantiles(groups: Mapping[str, Sequence[float]], value: Field) -> Table:
-    """How the values of each series are spread: what a histogram shows, in numbers."""
+    """Quantiles of each of ``groups``, formatted as the field ``value``: a histogram in numbers."""
     import numpy as np
 
     marks = {"min": 0.0, "5%": 0.05, "median": 0.5, "95%": 0.95, "max": 1.0}
@@ -321,7 +321,7 @@ def quantiles(groups: Mapping[str, Sequence[float]], value: Field) -> Table:
 
 
 def field(which: Field | str) -> Field:
-    """A bare name stands for the field of that name."""
+    """``which`` itself, or the field called so if it is a bare name."""
     return which if isinstance(which, Field) else Field(which)
 
 
@@ -333,7 +333,7 @@ def plain(value: Any) -> Any:
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
-    """Each value once, in order of first appearance; None left out."""
+    """Each of ``values`` once, in order of first appearance, without None."""
     return [value for value in dict.fromkeys(values) if value is not None]
 
 

@@ -145,7 +145,7 @@ class Ball(Spec):
 
 
 def length(step: Tensor, norm: Norm) -> Tensor:
-    """The norm of each row: [n, …] -> [n]."""
+    """The ``norm`` of each row of ``step``: [n, …] -> [n]."""
     flat = step.flatten(1)
     if norm == "linf":
         return flat.abs().amax(1)
@@ -160,8 +160,9 @@ def per_row(values: Tensor, like: Tensor) -> Tensor:
 
 
 def converted(radius: Tensor, source: Norm, target: Norm, dimension: int) -> Tensor:
-    """The radius that a ball of another norm fits into: ||v||_p <= c ||v||_q gives r_q = r_p / c.
+    """The largest ``target``-norm ball inside the ``source``-norm ball of ``radius``, in ``dimension`` coordinates.
 
+    ||v||_p <= c ||v||_q gives r_q = r_p / c;
     ||v||_inf <= ||v||_2 <= ||v||_1, ||v||_1 <= sqrt(d) ||v||_2 <= d ||v||_inf.
     """
     order: dict[Norm, float] = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
@@ -169,7 +170,7 @@ def converted(radius: Tensor, source: Norm, target: Norm, dimension: int) -> Ten
 
 
 def parse_radius(text: str) -> float:
-    """A radius as a decimal number or a fraction: ``0.3``, ``8/255``."""
+    """The radius in ``text``, a decimal number or a fraction: ``0.3``, ``8/255``."""
     try:
         radius = float(Fraction(text.strip())) if "/" in text else float(text)
     except ZeroDivisionError:

@@ -13,7 +13,8 @@ from radii.data.dataset import Data, Dataset
 from radii.errors import InputError
 from radii.evaluation.evaluate import evaluate
 from radii.evaluation.examples import sheet, worst_examples
-from radii.evaluation.splits import SplitScores, choose
+from radii.evaluation.scores import SplitScores
+from radii.runs.inputs import choose_rows
 from radii.threat import Ball
 
 
@@ -52,16 +53,16 @@ def test_gaps_are_train_minus_test(model: nn.Module, data: Data) -> None:
     assert found.gaps["local Lipschitz"] == pytest.approx(0, abs=0.5)
     assert found.train.local_lipschitz == pytest.approx(32, rel=0.1)  # two logits of 16 unit weights
     assert json.loads(json.dumps(found.summary(), allow_nan=False))["gaps"]["clean"] == 0.25
-    few = evaluate(model, *choose(data.test, 10, seed=0), ball, suite="fast")
+    few = evaluate(model, *data.test.tensors(choose_rows(data.test, 10, seed=0)), ball, suite="fast")
     assert SplitScores(few, few).gaps["local Lipschitz"] is None
     assert len(few.points.label) == 10
 
 
 def test_points_are_chosen_in_order(data: Data) -> None:
-    x, y = choose(data.train, 10, seed=0)
+    x, y = data.train.tensors(choose_rows(data.train, 10, seed=0))
     assert len(x) == 10
     assert int((y == 0).sum()) == 5
-    assert len(choose(data.train, None, 0)[0]) == 60
+    assert len(choose_rows(data.train, 100, 0)) == 60
 
 
 def test_the_worst_examples_come_nearest_first(model: nn.Module, data: Data) -> None:

@@ -88,9 +88,9 @@ def test_the_envelope_is_wider_than_any_of_its_parts() -> None:
     whole = law.at(200_000)
     for number, weights in enumerate(law.weights):
         if weights.max() > 0.02:
-            part = Envelope(
-                law.posteriors[number : number + 1], np.ones((1, 2)), law.all_the_way[number : number + 1]
-            ).at(200_000)
+            part = Envelope(law.posteriors[number : number + 1], np.ones((1, 2)), law.highest[number : number + 1]).at(
+                200_000
+            )
             assert whole.low <= part.low <= part.high <= whole.high
     np.testing.assert_allclose(law.weights.sum(axis=0), 1)
     assert law.at(50_000).low < 0.62 < law.at(50_000).high

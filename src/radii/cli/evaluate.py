@@ -100,7 +100,7 @@ def _summary(scores: dict[Split, Scores], console: Console) -> dict[str, Any]:
     if len(scores) == 1:
         ((split, result),) = scores.items()
         return {"split": split, **result.summary(), "table": result.points.records()}
-    from radii.evaluation.splits import SplitScores
+    from radii.evaluation.scores import SplitScores
 
     gaps = SplitScores(scores["train"], scores["test"]).gaps
     rows = [(name, f"{gap:+.3f}") for name, gap in gaps.items() if gap is not None]

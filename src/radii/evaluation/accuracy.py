@@ -51,17 +51,17 @@ class Accuracy:
 
 
 def accuracy(correct: Sequence[bool] | NDArray[np.bool_]) -> Accuracy:
-    """The accuracy of a vector of successes."""
+    """The share of true entries of ``correct`` [n]."""
     return Accuracy(int(np.sum(correct)), len(correct))
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """Where robust accuracy lies: at least the proved points, at most the unbroken ones.
+    """The bracket of robust accuracy: at least the proved points, at most the unbroken ones.
 
     ``interval`` joins the lower end of the proved share and the upper end of the
     unbroken share, so it covers the population's robust accuracy with at least
-    95% whatever the attack missed, provided the certificate is deterministic.
+    95% however weak the attack is, if the certificate is deterministic.
     """
 
     proved: Accuracy
@@ -89,7 +89,7 @@ class Bracket:
 
 
 def bracket(proved: NDArray[np.bool_], broken: NDArray[np.bool_]) -> Bracket:
-    """The bracket of per-point outcomes; a point both proved and broken is a contradiction."""
+    """The bracket of ``proved`` and ``broken`` points [n]; a point that is both raises a ContradictionError."""
     both = np.flatnonzero(proved & broken)
     if len(both):
         raise ContradictionError(
@@ -100,7 +100,7 @@ def bracket(proved: NDArray[np.bool_], broken: NDArray[np.bool_]) -> Bracket:
 
 
 def check_radii(proved: NDArray[np.float64], broken: NDArray[np.float64], slack: float = 1e-6) -> None:
-    """Refuse a proved radius above a broken one; ``slack`` (relative) covers the rounding of a distance."""
+    """Refuse a ``proved`` radius above a ``broken`` one; ``slack`` (relative) covers the rounding of a distance."""
     over = np.flatnonzero(proved > broken * (1 + slack) + 1e-7)
     if len(over):
         first = int(over[0])
@@ -123,11 +123,13 @@ def accuracy_curve(
 ) -> tuple[CurvePoint, ...]:
     """Robust accuracy over the radius, from each point's proved and broken radius.
 
-    ``proved[i]`` is 0 for points that are misclassified or unproved;
-    ``broken[i]`` is 0 for misclassified points and infinite for points never
-    broken. A point counts as proved at r if proved >= r (a certificate speaks of
-    the open ball) and it is correct, as unbroken if broken > r. At radius 0 both
-    ends are clean accuracy.
+    A point counts as proved at r if proved >= r (a certificate is about the open ball) and it is correct, as
+    unbroken if broken > r. At radius 0 both ends are clean accuracy.
+
+    Args:
+        proved: each point's proved radius [n]; 0 where it is misclassified or nothing is proved.
+        broken: each point's broken radius [n]; 0 where it is misclassified, infinite where no attack succeeds.
+        radii: the radii of the curve.
     """
     check_radii(proved, broken)
     curve = []
@@ -147,7 +149,7 @@ def curve_rows(curve: Sequence[CurvePoint], bounds: Sequence[Bound] = BOUNDS, **
 
     Args:
         curve: brackets over radii.
-        bounds: which ends of the brackets become rows; both unless given.
+        bounds: which ends of the brackets become rows; default: both.
         labels: added to every row, for instance ``split="test"``.
 
     Returns:
@@ -163,19 +165,19 @@ def curve_rows(curve: Sequence[CurvePoint], bounds: Sequence[Bound] = BOUNDS, **
 def certified_curve(
     correct: NDArray[np.bool_], proved: NDArray[np.float64], radii: Sequence[float]
 ) -> tuple[CurvePoint, ...]:
-    """Certified accuracy over the radius, without an attack: its proved end says all."""
+    """Certified accuracy over ``radii``, from the ``proved`` radii of points and whether they are ``correct``."""
     return accuracy_curve(np.where(correct, proved, 0.0), np.where(correct, np.inf, 0.0), radii)
 
 
 def radius_quantile(radius: NDArray[np.float64], correct: NDArray[np.bool_], share: float = 0.5) -> float:
-    """The quantile of a radius over all points, where a wrongly classified point counts 0; the median unless asked.
+    """The quantile of a radius over all points, where a wrongly classified point counts 0.
 
     It is the radius of one of the points, not a mean of two, so at least half
     of the points have a radius of at most the median and half of at least it.
 
     Args:
-        radius: each point's proved or broken radius; infinite where no error was found.
+        radius: each point's proved or broken radius; infinite where no error is known.
         correct: whether the clean point is classified rightly.
-        share: in [0, 1].
+        share: the quantile, in [0, 1]; default 0.5, the median.
     """
     return float(np.quantile(np.where(correct, radius, 0.0), share, method="inverted_cdf"))

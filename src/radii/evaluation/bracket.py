@@ -1,4 +1,4 @@
-"""Certificates against attacks: what is proved in a norm, and what to do when both claim a point."""
+"""Certificates and attacks together: proved radii in a norm, and contradictions between the two."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from radii.errors import ContradictionError, InputError
 from radii.models.classifier import predicted_class
 from radii.threat import Norm, converted
 
-SURE = 1e-6  # a probabilistic certificate is contradicted when chance explains it less often than this
+CHANCE = 1e-6  # a probabilistic certificate is contradicted if so many failures have a smaller probability
 
 
 def proved_in(
     certificate: Certificate | None, norm: Norm, x: Tensor, prediction: Tensor
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Per point, the radius in ``norm`` that is proved for the model's prediction, and what to know about it."""
+    """Per point, the radius in ``norm`` that is proved for the model's prediction, and notes about it.
+
+    Args:
+        certificate: the certificate, or None.
+        norm: the norm of the result; radii in another norm are converted.
+        x: the inputs [n, …].
+        prediction: the model's predictions [n].
+
+    Raises:
+        InputError: the certificate has another number of points.
+        ContradictionError: the certificate is about other predictions.
+    """
     if certificate is None:
         return np.zeros(len(x)), ()
     if len(certificate.radius) != len(x):
@@ -49,25 +60,34 @@ def reconciled(
     broken: NDArray[np.float64],
     certificate: Certificate | None,
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """The proved radii, after every one above a broken radius was explained; the rest is a contradiction.
+    """The proved radii, each at most the broken radius of its point, and notes about those that were lowered.
 
-    Two explanations exist. Rounding: the certificate is about exact arithmetic,
-    and the function that it certified does not err at the input found; the proved
-    radius is then cut to the distance at which the float32 model errs.
-    Chance: a probabilistic certificate may fail on a share alpha of the points.
+    A proved radius above a broken one has two explanations. Rounding: the certificate is about exact
+    arithmetic, and the certified function does not err at the misclassified input. Chance: a probabilistic
+    certificate may fail on a share alpha of the points.
+
+    Args:
+        nearest: the nearest misclassified input of each point [n, …].
+        prediction: the predictions [n].
+        proved: the proved radii [n].
+        broken: the distances of ``nearest`` [n].
+        certificate: the certificate, or None.
+
+    Raises:
+        ContradictionError: neither explanation holds.
     """
     over = np.flatnonzero(proved > broken * (1 + 1e-6) + 1e-7)
     if certificate is None or not len(over):
         return proved, ()
     rounding = _rounding_only(certificate, nearest[over], prediction[over])
     false = over[~rounding]
-    allowed = 0.0 if certificate.alpha is None else float(binom.isf(SURE, len(proved), certificate.alpha))
+    allowed = 0.0 if certificate.alpha is None else float(binom.isf(CHANCE, len(proved), certificate.alpha))
     if len(false) > allowed:
         first = int(false[0])
         raise ContradictionError(
             f"{len(false)} of {len(proved)} points are broken inside their proved radius; point {first}: "
             f"proved {proved[first]:.6g}, broken {broken[first]:.6g} ({certificate.method}). "
-            "The certificate or the model it was made for is wrong."
+            "The certificate or its model is wrong."
         )
     notes = []
     if rounding.any():

@@ -1,4 +1,4 @@
-"""How robust is this model on these points: clean, proved, unbroken, and how far each point is from its break."""
+"""The evaluation of a model: clean, proved and unbroken accuracy, and each point's distance to an error."""
 
 from __future__ import annotations
 
@@ -48,39 +48,36 @@ def evaluate(
 ) -> Scores:
     """Clean accuracy, the bracket of robust accuracy and the broken radius of every point.
 
-    The predictions are attacked, whatever the labels, so that one run serves
-    robust accuracy and robustness with respect to predictions. Points whose
-    certificate covers the ball are proved and not attacked in it; by default it is the
-    strongest that the model allows (:func:`radii.certificates.choose.choose`), and a
-    given one must belong to the model as it is now. A ``surrogate``
-    adds a transfer attack from that model. With ``radii`` (the default unless the
-    suite is ``black-box``) a minimum-norm attack measures every point's distance
-    to its nearest error, proved points included: it is the check that no proved
-    radius is wrong. ``lipschitz`` adds the local Lipschitz constant.
+    The predictions are attacked, whatever the labels, so that one run gives robust accuracy and robustness
+    with respect to predictions. Points whose certificate covers the ball are proved and not attacked in it.
 
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
-        x: inputs [n, …], a tensor or an array; never changed.
+        x: inputs [n, …] in the ball's box, a tensor or an array; never changed.
         y: labels [n].
         ball: norm, radius and box of the perturbations, or their text (``linf:8/255``).
-        suite: of attacks; ``standard`` by default, ``black-box`` for a model that only answers.
-        certificate: what is proved; ``auto`` proves what the model allows, None proves nothing.
-        seed: of the attacks' random numbers.
-        surrogate: a second model, for a transfer attack.
-        radii: whether to measure every point's broken radius.
-        alarms: whether to look for reasons to doubt the result.
-        lipschitz: whether to estimate the local Lipschitz constant.
-        complete: seconds a point of complete verification, which moves proved and broken radius towards each
-            other; how far depends on the speed of the machine.
-        batch_size: inputs in one pass of an attack.
-        outputs: what the model returns: auto, logits or probabilities.
-        nhwc: images have their channels last.
+        suite: the attacks: ``standard``, ``fast``, ``sampled``, ``exhaustive``, ``black-box`` or ``pgd``; default
+            ``standard``, or ``black-box`` for a model without gradients.
+        certificate: ``auto`` (default): the strongest that the model allows
+            (:func:`radii.certificates.choose.choose`); a certificate of the model as it is now; or None.
+        seed: seed of all random numbers; default 0.
+        surrogate: a second model from which a transfer attack starts; default none.
+        radii: measure every point's distance to its nearest error by a minimum-norm attack, which also checks
+            that no proved radius is wrong; default True, except for the suite ``black-box``.
+        alarms: look for signs that the attacks fail for reasons other than robustness; default True.
+        lipschitz: also estimate the local Lipschitz constant; default False.
+        complete: seconds of complete verification for each point, which moves proved and broken radius towards
+            each other; how far depends on the speed of the machine. Default 0: none.
+        batch_size: inputs in one forward pass; default 256.
+        outputs: what the model returns: ``auto`` (default), ``logits`` or ``probabilities``.
+        nhwc: whether images have their channels last; default False.
 
     Returns:
-        The scores, with a table of the points.
+        The scores: accuracies with intervals, and a table with one row per point.
 
     Raises:
-        InputError: the model, the inputs or the labels cannot be used.
+        InputError: inputs outside the box, labels that do not fit, or an unknown suite.
+        ContradictionError: a point is proved and broken.
     """
     own, ball = prepare(model, x, y, outputs=outputs, nhwc=nhwc), Ball.of(ball)
     model, x, y = own.model, own.x, own.y
@@ -149,7 +146,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Reached:
-    """What attacks reached so far."""
+    """The results of the attacks so far."""
 
     x_adv: Tensor  # worst input in the ball
     changed: Tensor
@@ -177,7 +174,7 @@ class _Reached:
     def with_radii(
         self, model: nn.Module, x: Tensor, prediction: Tensor, ball: Ball, seed: int, batch_size: int
     ) -> _Reached:
-        """The minimum-norm attack on all points, joined to what was found before."""
+        """These results joined with those of the minimum-norm attack on all points."""
         attack = MinimumNorm(batch_size=batch_size)
         near = attack.radii(model, x, prediction, ball, stream(seed, "attack", "minimum-norm"))
         return replace(
@@ -187,7 +184,7 @@ class _Reached:
         )
 
     def with_errors(self, x: Tensor, ball: Ball, errors: Tensor, radius: Tensor, name: str) -> _Reached:
-        """Errors at these radii (inf: none), joined to what was found before."""
+        """These results joined with ``errors`` at the distances ``radius`` (inf: none)."""
         closer = radius < self.distance
         inside = ball.contains(errors, x.float()) & (radius < torch.inf) & ~self.changed
         return replace(
@@ -215,10 +212,9 @@ def _first_breaks(points: PointTable, attacks: Iterable[str]) -> dict[str, int]:
 
 
 def joined(parts: Sequence[Scores], model: nn.Module, x: Tensor, y: Tensor) -> Scores:
-    """The scores of consecutive parts of ``x``, evaluated without alarms, as one evaluation of the whole.
+    """The scores ``parts`` of consecutive parts of ``x``, ``y``, evaluated without alarms, as one evaluation.
 
-    Attacks treat each point alone, so nothing changes but the alarms, which
-    are raised here from all points.
+    Attacks treat each point alone, so nothing changes but the alarms, which come from ``model`` and all points.
     """
     first = parts[0]
     arrays = [field.name for field in fields(PointTable) if field.name != "broken_by"]

@@ -25,7 +25,7 @@ class WorstExample:
     label: int
     prediction: int
     adversarial_prediction: int
-    radius: float  # of the nearest error found
+    radius: float  # distance of the nearest known error
     clean: NDArray[np.float32]  # [c, h, w] in [0, 1]
     perturbation: NDArray[np.float32]  # [c, h, w]: 1/2 + 10 * (adversarial - clean), clipped to [0, 1]
     adversarial: NDArray[np.float32]  # [c, h, w]
@@ -37,7 +37,7 @@ def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExam
     Args:
         scores: an evaluation of ``x``.
         x: images [n, 1 or 3, h, w].
-        count: how many at most.
+        count: the largest number of examples; default 8.
 
     Raises:
         InputError: inputs that are not images.

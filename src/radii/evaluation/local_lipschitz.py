@@ -20,7 +20,7 @@ from radii.threat import Ball, length
 
 @dataclass(frozen=True)
 class LocalLipschitz:
-    """Per point, the steepest ratio found: a lower bound of max ||f(x) - f(x')||_1 / ||x - x'||.
+    """Per point, the steepest known ratio: a lower bound of max ||f(x) - f(x')||_1 / ||x - x'||.
 
     ``nearby`` holds the inputs x' that attain it. f are logits.
     """
@@ -47,12 +47,23 @@ def local_lipschitz(
 ) -> LocalLipschitz:
     """Ascend ||f(x) - f(x')||_1 / ||x - x'|| over x' in the ball, in the ball's norm.
 
-    ``steps`` of ``step`` times the radius from each of ``restarts`` random points
-    of the ball, of its half and of its quarter in turn: steps raise the
-    numerator, which drives x' to the edge, and the steepest place may be nearer.
-    The best ratio met counts, the starts included, so it is never below a random
-    search over the same starts. The authors' public code steps down the ratio
-    and returns the last one; their magnitudes are not comparable (see docs).
+    Random starts lie in the ball, in its half and in its quarter in turn: steps raise the numerator, which
+    moves x' to the edge, and the steepest place may be nearer. The best ratio counts, starts included, so it is
+    never below a random search over the same starts. The authors' public code descends the ratio and returns
+    the last one; their magnitudes are not comparable (see docs).
+
+    Args:
+        model: a network from inputs to logits.
+        x: inputs [n, …] in the ball's box.
+        ball: norm, radius and box.
+        steps: ascent steps from each start; default 20.
+        step: length of a step, as a share of the radius; default 0.2.
+        restarts: random starts of each point; default 3.
+        seed: seed of the starts; default 0.
+        batch_size: inputs in one forward pass; default 256.
+
+    Raises:
+        InputError: inputs outside the box, or a ball of radius 0.
     """
     check_inputs(x, ball.box)
     if ball.radius <= 0:

@@ -1,4 +1,4 @@
-"""Scores: what an evaluation found, per point and in sum, with intervals."""
+"""Scores: the results of an evaluation, per point and in sum, with intervals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PointTable:
     proved_radius: NDArray[np.float64]  # of the prediction, whatever the label; 0: nothing proved
     proved: NDArray[np.bool_]  # the prediction is proved on the whole ball
     changed: NDArray[np.bool_]  # an attack in the ball changed the prediction
-    changed_radius: NDArray[np.float64]  # nearest input found with another prediction; inf: none found
+    changed_radius: NDArray[np.float64]  # distance of the nearest known input with another prediction; inf: none
     broken_by: tuple[str, ...]
     queries: NDArray[np.int64]
 
@@ -54,7 +54,7 @@ class PointTable:
 
     @property
     def broken_radius(self) -> NDArray[np.float64]:
-        """Distance of the nearest misclassified input found: 0 for misclassified points."""
+        """Distance of the nearest known misclassified input: 0 for misclassified points."""
         return np.where(self.correct, self.changed_radius, 0.0)
 
     def records(self) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ class Scores:
     seed: int
     points: PointTable
     passes: dict[str, int]  # images through the network per attack, forward and backward
-    x_adv: Tensor  # [n, …] worst input found in the ball; the clean input where none
+    x_adv: Tensor  # [n, …] the worst known input in the ball; the clean input where no attack succeeds
     certificate_method: str | None = None
     notes: tuple[str, ...] = ()
     alarms: tuple[Alarm, ...] = ()  # reasons to doubt the unbroken end
@@ -154,7 +154,7 @@ class Scores:
         return accuracy(np.isfinite(broken) & (broken - self.points.proved_radius <= tolerance * broken))
 
     def radius_quantiles(self, bound: Literal["proved", "broken"] = "broken") -> dict[str, float | None]:
-        """Quantiles of the broken or proved radius by :func:`radius_quantile`; None: no error was found so far.
+        """Quantiles of the broken or proved radius by :func:`radius_quantile`; None: no error is known.
 
         Over all points; a wrongly classified point counts 0.
         """
@@ -170,7 +170,7 @@ class Scores:
         return radius_quantile(radius, self.points.correct, share)
 
     def table(self, title: str = "") -> Table:
-        """The figures in a few lines, for people."""
+        """The figures in a few lines, under ``title``."""
         shares = {
             "clean accuracy": self.clean,
             "robust accuracy, proved at least": self.robust.proved,
@@ -180,7 +180,7 @@ class Scores:
         median = self.median_radius("broken")
         lines: list[tuple[str, object]] = [
             *shares.items(),
-            ("broken radius, median", f"{median:.4g}" if np.isfinite(median) else "never found"),
+            ("broken radius, median", f"{median:.4g}" if np.isfinite(median) else "no error known"),
             ("true radius known to 1%", self.radius_known()),
             ("passes through the network", f"{sum(self.passes.values()):,}"),
         ]
@@ -227,11 +227,36 @@ class Scores:
         }
 
 
+@dataclass(frozen=True)
+class SplitScores:
+    """The same evaluation on train and test points; a large gap shows memorization (Yang et al. 2020)."""
+
+    train: Scores
+    test: Scores
+
+    @property
+    def gaps(self) -> dict[str, float | None]:
+        """Train minus test: of clean, proved and unbroken accuracy, stability and the Lipschitz constant."""
+        pairs = {
+            "clean": (self.train.clean.value, self.test.clean.value),
+            "proved": (self.train.robust.proved.value, self.test.robust.proved.value),
+            "unbroken": (self.train.robust.unbroken.value, self.test.robust.unbroken.value),
+            "unbroken predictions": (self.train.stable.unbroken.value, self.test.stable.unbroken.value),
+        }
+        gaps: dict[str, float | None] = {name: train - test for name, (train, test) in pairs.items()}
+        one, two = self.train.local_lipschitz, self.test.local_lipschitz
+        return {**gaps, "local Lipschitz": None if one is None or two is None else one - two}
+
+    def summary(self) -> dict[str, Any]:
+        """Both splits and the gaps as JSON data."""
+        return {"train": self.train.summary(), "test": self.test.summary(), "gaps": self.gaps}
+
+
 def curve_chart(scores: Mapping[str, Scores], name: str) -> ChartSpec:
     """Robust accuracy over the radius with its 95% bands: proved below, unbroken above.
 
     Args:
-        scores: by split, in one norm.
+        scores: the scores by split, in one norm.
         name: model and data, for the title.
     """
     return ChartSpec(
@@ -241,6 +266,6 @@ def curve_chart(scores: Mapping[str, Scores], name: str) -> ChartSpec:
         ROBUST_ACCURACY,
         "split",
         f"Robust accuracy of {name}",
-        "Between the curves is what nobody knows; bands are exact 95% intervals of each curve.",
+        "The true accuracy lies between the curves; bands are exact 95% intervals of each curve.",
         dash="bound",
     )

@@ -1,8 +1,8 @@
-"""The envelope: what every plausible link and all ceiling priors say together.
+"""The envelope: the forecasts of all plausible links and ceiling priors together.
 
-A single sigmoid is sure of itself and wrong beyond the data (its nominal 90%
-intervals cover 0 to 97% at 20 times the data); the envelope of the plausible
-ones covers what it promises, in family.
+A single sigmoid is overconfident beyond the data (its nominal 90% intervals cover
+0 to 97% at 20 times the data). The envelope of the plausible ones has at least its
+nominal coverage for curves of these families.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from radii.forecasting.links import LINKS, Floats
 from radii.forecasting.posterior import Curves, Family, Posterior, Sizes, posterior
 from radii.tables import Estimate
 
-PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, says nothing
+PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, is left out
 TAILS = (0.05, 0.95)
 
 
@@ -29,15 +29,13 @@ def with_median(estimate: Estimate) -> dict[str, float]:
 class Envelope:
     """Posteriors of all links; intervals reach from the lowest 5% to the highest 95% of the plausible ones.
 
-    A curve that goes all the way lies at the edge of what a link allows, where
-    half of a prior's mass gives it 90% on one side only. So the intervals
-    also cover what the links say if the ceiling is the highest, where the data
-    permits that; medians and probabilities do not lean to it.
+    If the true ceiling is the highest, the 5-95% interval under a prior undercovers. So the intervals under
+    the highest ceiling are added where the data permits it; medians and probabilities do not use them.
     """
 
     posteriors: tuple[Posterior, ...]
     weights: Floats  # (links, 2): the posterior of the link under the uniform and the spiked prior
-    all_the_way: Floats  # (links,): evidence of the highest ceiling over that of all links, spiked prior
+    highest: Floats  # (links,): evidence of the highest ceiling over that of all links, spiked prior
 
     @property
     def spread(self) -> float:
@@ -64,7 +62,7 @@ class Envelope:
     def interval(self, values: Callable[[Curves], Floats]) -> Estimate:
         """The median of ``values`` over all links together, with the envelope of their 5-95% intervals."""
         lows, highs, pooled, masses = [], [], [], []
-        for each, weights, highest in zip(self.posteriors, self.weights, self.all_the_way, strict=True):
+        for each, weights, highest in zip(self.posteriors, self.weights, self.highest, strict=True):
             if weights.max() <= PLAUSIBLE:
                 continue
             numbers = values(each.curves)
@@ -79,17 +77,17 @@ class Envelope:
 
 
 def envelope(sizes: Sizes, family: Family) -> Envelope:
-    """The posteriors of all links and their weights, which are equal before the data is seen."""
+    """The posteriors of all links for the observed ``sizes`` and ``family``, and their weights (equal a priori)."""
     posteriors = tuple(posterior(sizes, family, link) for link in LINKS)
     evidence = np.array([each.log_evidence for each in posteriors])
     weights = np.exp(evidence - evidence.max(axis=0))
     spiked = np.exp(evidence[:, 1] - evidence.max()).sum()
-    all_the_way = np.exp(evidence[:, 2] - evidence.max()) / spiked
-    return Envelope(posteriors, (weights / weights.sum(axis=0))[:, :2], all_the_way)
+    highest = np.exp(evidence[:, 2] - evidence.max()) / spiked
+    return Envelope(posteriors, (weights / weights.sum(axis=0))[:, :2], highest)
 
 
 def quantiles(values: Floats, mass: Floats, shares: tuple[float, ...]) -> list[float]:
-    """The smallest values below or at which these shares of the mass lie; values may be infinite."""
+    """The smallest of ``values`` at or below which the ``shares`` of ``mass`` lie; values may be infinite."""
     order = np.argsort(values)
     below = np.cumsum(mass[order])
     places = np.searchsorted(below, np.array(shares) * below[-1])

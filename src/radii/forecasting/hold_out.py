@@ -74,7 +74,7 @@ class HoldOut:
 
 
 def hold_outs(sizes: Sizes, family: Family) -> tuple[HoldOut, ...]:
-    """One for every power of two that leaves enough sizes which rise, up to the first that fails."""
+    """A hold-out of ``sizes`` in ``family`` for each power of two that leaves enough sizes, until one fails."""
     results: list[HoldOut] = []
     factor = 2
     while not results or results[-1].holds:

@@ -4,10 +4,10 @@ The law (chance floor plus sigmoid in ln n):
 
     accuracy(n) = c0 + (c1 - c0) F(a + b ln n),   c0 = 1 / classes,   c1 ≤ ceiling
 
-fitted by :mod:`grid_posterior` under four sigmoids F and two priors of the
-ceiling, and reported as their :mod:`envelope`. A curve that bends beyond the
-data cannot be seen from within it; therefore a law speaks only up to the
-factor that holding out its own largest sizes has validated.
+fitted by :mod:`radii.forecasting.posterior` under four sigmoids F and two priors of
+the ceiling, and reported as their :mod:`~radii.forecasting.envelope`. Data do not show
+how a curve bends beyond them; therefore a law forecasts only up to the factor that
+holding out its own largest sizes has validated.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class ScalingLaw:
-    """A fitted law; it refuses to speak of sizes beyond ``limit``."""
+    """A fitted law; it refuses to forecast sizes beyond ``limit``."""
 
     sizes: Sizes
     family: Family
@@ -76,7 +76,7 @@ class ScalingLaw:
 
     @property
     def validated_factor(self) -> int:
-        """The largest power of two whose hold-out, and every smaller one's, was not refuted by what was held out."""
+        """The largest power of two such that its hold-out and every smaller one hold."""
         factor = 1
         for each in self.hold_outs:
             if not each.holds:
@@ -96,7 +96,7 @@ class ScalingLaw:
 
     @property
     def limit(self) -> int:
-        """The largest size this law speaks of."""
+        """The largest size that this law forecasts."""
         return self.largest * self.validated_factor
 
     def predict(self, n: float) -> Estimate:
@@ -120,7 +120,7 @@ class ScalingLaw:
         return Needed(target, low, median, high, self.envelope.never(target), float(self.limit))
 
     def refusal(self, n: float) -> str | None:
-        """Why the law does not speak of ``n``; None where it does."""
+        """Why the law makes no forecast at ``n``; None where it does."""
         if not math.isfinite(n) or n < self.smallest:
             return f"No forecast below the smallest size measured ({_count(self.smallest)}), got {_count(n)}."
         if n <= self.limit * (1 + 1e-9):
@@ -179,12 +179,18 @@ def fit(
 ) -> ScalingLaw:
     """The law behind ``observations``, with the factor by which they may be extrapolated.
 
-    ``test_points`` is the number of points behind each value; ``ceiling`` is
-    the highest accuracy thinkable, for instance the clean accuracy if the
-    values are certified; ``floor`` is 1 / ``classes`` unless it is given
-    (certified accuracy can be below chance where margins are small).
-    Deterministic; about a tenth of a CPU second for the fit and for every
-    factor that is validated.
+    Deterministic; about a tenth of a CPU second for the fit and for every factor that is validated.
+
+    Args:
+        observations: sizes, seeds and values; at least three sizes.
+        classes: number of classes.
+        test_points: number of points behind each value.
+        ceiling: the highest possible accuracy, for instance the clean accuracy if the values are certified;
+            default 1.
+        floor: the lowest; default 1 / ``classes``. Certified accuracy can be below chance where margins are small.
+
+    Raises:
+        InputError: too few sizes, values outside their range, or values below the floor.
     """
     if classes < 2 or test_points < 1:
         raise InputError(f"A law needs at least 2 classes and 1 test point, got {classes} and {test_points} instead.")

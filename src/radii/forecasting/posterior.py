@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from radii.errors import InputError
 from radii.forecasting.links import Floats, Link
 
-# of the ceiling: uniform up to the highest; half of the mass on the highest; all of it
-PRIORS = ("uniform", "spike", "highest")
+# Priors of the ceiling, in this order: uniform up to the highest; half of the mass on the highest; all of it.
 # nodes for the value at the smallest size, at the largest, for the ceiling and for τ, in every pass
 PASSES = ((15, 15, 10, 8), (15, 15, 10, 8), (25, 25, 20, 8))
 SPREAD = (3e-4, 0.1)  # of τ: from a thirtieth of a point to ten points, uniform in its logarithm
@@ -31,7 +30,7 @@ Window = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the likelihood needs of the observations: per size the mean, the seeds and their scatter."""
+    """The observations as the likelihood needs them: per size the mean, the seeds and their scatter."""
 
     n: Floats
     mean: Floats
@@ -58,7 +57,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Family:
-    """What is fixed about the curves: floor, highest ceiling, and the test points behind every value."""
+    """What all curves have in common: floor, highest ceiling, and the test points behind every value."""
 
     floor: float
     highest: float
@@ -116,7 +115,7 @@ class _Grid:
 
 
 def posterior(sizes: Sizes, family: Family, link: Link) -> Posterior:
-    """The posterior under one link.
+    """The posterior of the curves of ``family`` under ``link``, from the observed ``sizes``.
 
     Observed means have the variance τ²/S + p(1-p)/N: seeds average out the
     first part only, since all of them are tested on the same N points.
@@ -146,9 +145,8 @@ def _first_window(sizes: Sizes, family: Family) -> Window:
 def _summed(sizes: Sizes, family: Family, link: Link, window: Window, counts: tuple[int, ...]) -> _Grid:
     """Prior times likelihood on every node, normalized.
 
-    Priors: the ceiling as :data:`PRIORS` says, both ends uniform below it, ln τ
-    uniform. The third axis is the root of (ceiling - last) / (highest - last),
-    which puts nodes where a curve bends; its last node is the highest ceiling.
+    Priors: three of the ceiling, both ends uniform below it, ln τ uniform. The third axis is the root of
+    (ceiling - last) / (highest - last), which puts nodes where a curve bends; its last node is the highest ceiling.
     """
     steps = [(high - low) / count for (low, high), count in zip(window, counts, strict=True)]
     first, last, root, log_tau = (
