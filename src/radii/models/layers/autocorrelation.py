@@ -44,7 +44,7 @@ def plain_row_sums(kernel: Tensor) -> Tensor:
 
 
 def row_sums_gradient(kernel: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
-    """Gradient of sum_i gradient_i t_i in ``kernel`` [out, in, h, w], ``gradient`` [in]; ``signs`` by :func:`row_sums`."""
+    """Gradient of sum_i gradient_i t_i in ``kernel``; ``gradient`` is [in], ``signs`` by :func:`row_sums`."""
     if kernel.shape[2:] == (1, 1):
         matrix = kernel.flatten(1)
         return add_gram_gradient(torch.zeros_like(matrix), matrix, signs, gradient)[:, :, None, None]
