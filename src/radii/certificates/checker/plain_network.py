@@ -52,7 +52,7 @@ class PlainNetwork:
 
 
 def read_plain(raw: bytes) -> PlainNetwork:
-    """The network of an ONNX file's bytes.
+    """The network in ``raw``, the bytes of an ONNX file.
 
     Raises:
         ProofError: an operator is not understood, with its node.

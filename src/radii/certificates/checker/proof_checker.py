@@ -28,7 +28,7 @@ Bounds = dict[int, tuple[Array, Array, Array]]  # of each value: lower, upper, r
 
 
 def read_proof(path: Path) -> dict[str, Array]:
-    """The arrays of a proof file whose digest is right.
+    """The arrays of the proof file ``path``, after its digest was checked.
 
     Raises:
         ProofError: the file is damaged, or a number in it was changed.
@@ -58,7 +58,7 @@ def check(arrays: dict[str, Array], advance: Callable[[int], Any] = lambda _: No
 
     Args:
         arrays: what :func:`read_proof` gives.
-        advance: is told how many leaves were checked.
+        advance: a function that receives the number of leaves checked.
 
     Returns:
         The number of leaves.
@@ -212,7 +212,10 @@ def _check_leaf(
 
 
 def hidden_bounds(network: PlainNetwork, low: Array, high: Array) -> Bounds:
-    """Bounds of every value over boxes [B, inputs]: intervals, and backward passes for open signs."""
+    """Bounds of every value of ``network`` over boxes [``low``, ``high``], [B, inputs] each.
+
+    Intervals, and backward passes for values whose sign is open.
+    """
     bounds: Bounds = {0: (low, high, np.zeros((1, 1)))}
     read = {step.sources[0] for step in network.steps if step.kind == "relu"}
     behind: set[int] = set()

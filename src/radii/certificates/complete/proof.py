@@ -129,11 +129,14 @@ def write_proof(path: Path, network: bytes, query: str, parts: Sequence[tuple[Go
 
 
 def check_proof(path: Path, advance: Any = lambda _: None) -> tuple[int, dict[str, Array]]:
-    """The number of leaves of a proof file that holds, and its arrays.
+    """Check a proof file: every leaf is proved, and its goals are those of the property inside.
 
     Args:
-        path: of the file.
-        advance: is told how many leaves were checked.
+        path: the proof file.
+        advance: a function that receives the number of leaves checked; default: nothing.
+
+    Returns:
+        The number of leaves, and the arrays of the file.
 
     Raises:
         ProofError: a number was changed, a leaf is not proved, or the goals are not those of the property inside.

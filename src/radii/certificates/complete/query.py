@@ -78,7 +78,7 @@ def read_query(path: Path) -> Query:
 
 
 def read_text(path: Path) -> str:
-    """The text of a VNN-LIB file, plain or gzipped."""
+    """The text of the VNN-LIB file ``path``, plain or gzipped."""
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
@@ -87,7 +87,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_query(text: str) -> Query:
-    """The property of a VNN-LIB text; see :func:`read_query`."""
+    """The property in ``text``, VNN-LIB; see :func:`read_query`."""
     counts = {"X": 0, "Y": 0}
     single, split = list[Atom](), list[list[list[Atom]]]()
     for command in _expressions(re.sub(r";[^\n]*", "", text)):

@@ -53,7 +53,7 @@ def fill(model: nn.Module, weights: Path) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file or of a torch state dict; nothing in the file is run.
+    """The tensors of ``path``, a safetensors file or a torch state dict; no code of the file is run.
 
     Raises:
         InputError: there is no such file, it holds other things than tensors, or it is a pickle that calls itself
