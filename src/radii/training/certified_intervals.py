@@ -72,7 +72,10 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
 
 
 def interval_network(shape: tuple[int, ...], length: IntervalLength, radius: float) -> dict[str, Any]:
-    """Arguments of the network: three convolutions for large images, two for others, clipping for grey ones."""
+    """Arguments of the network for inputs of ``shape``, of the sizes ``length``, at the Linf ``radius``.
+
+    Large images get three convolutions, others two; grey images are clipped.
+    """
     if len(shape) == 1:
         return {"hidden": length.hidden}
     clip = {"clip": min(radius, 0.4)} if shape[0] == 1 and radius >= CLIPS_FROM else {}
@@ -81,7 +84,7 @@ def interval_network(shape: tuple[int, ...], length: IntervalLength, radius: flo
 
 
 def interval_multiply_adds(shape: tuple[int, ...], model: dict[str, Any]) -> float:
-    """Multiply-adds of one forward pass of one input, about."""
+    """About how many multiply-adds one forward pass of an input of ``shape`` costs; ``model`` are its arguments."""
     hidden = model["hidden"]
     if len(shape) == 1:
         return float(hidden * (shape[0] + hidden))

@@ -168,19 +168,22 @@ class Sabr(FastIBP):
 
 
 def box_around(x: Tensor, ball: Ball, clean: Tensor | None = None) -> Boxes:
-    """All inputs of the Linf ball around each row of ``x``."""
+    """All inputs of the Linf ``ball`` around each row of ``x``; ``clean`` [n, …] are points to carry along, if any."""
     low, high = (ball.project(x + sign * ball.radius, x) for sign in (-1, 1))
     return Boxes.between(low, high, clean)
 
 
 def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, steps: int, moment: Moment) -> Tensor:
-    """Points of the ball with a high cross-entropy, by steps of 2 / steps of the radius (a single one: all of it)."""
+    """Points of ``ball`` around ``x``, labels ``y``, where ``model`` has a high cross-entropy at this ``moment``.
+
+    By ``steps`` steps of 2 / steps of the radius; a single step is the whole radius.
+    """
     inner = Inner(ball, steps, 1.0 if steps == 1 else 2 / steps)
     return inner.maximize(model, x, moment, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
 
 
 def regularizers(passage: Passage) -> Tensor:
-    """Tightness and balance, means over the layers, each between 0 and 1 or 2 (Shi et al. 2021, Eq. 9 and 11).
+    """Tightness and balance of ``passage``, means over its layers, at most 1 and 2 (Shi et al. 2021, Eq. 9 and 11).
 
     Tightness: max(0, t - w_0 / w_i) / t for the mean widths w_0 of the input and w_i before ReLU i.
     Balance: max(0, t - m / M) / t, where m <= M are the sums of |center| over units that are surely
