@@ -22,14 +22,14 @@ SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the packag
 
 def page(name: str) -> str:
     """One study: command, table, picture, claims."""
-    made, found = registered_study(name), _found(name)
-    findings = made.analyze(found.measured)
+    study, evidence = registered_study(name), _evidence(name)
+    findings = study.analyze(evidence.measured)
     parts = [
-        f"# {made.title}",
-        (sys.modules[made.analyze.__module__].__doc__ or "").strip(),
+        f"# {study.title}",
+        (sys.modules[study.analyze.__module__].__doc__ or "").strip(),
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
-        f"{len(found.measured)} of {found.planned} cells; the runs took {found.seconds / 60:.0f} minutes by the clock, "
-        f"one thread each, on a machine with other work (torch {found.environment['versions']['torch']}).",
+        f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.seconds / 60:.0f} minutes "
+        f"by the clock, one thread each, on a machine with other work (torch {evidence.environment['versions']['torch']}).",
         findings.table.to_markdown(),
         f"![{findings.charts[0].title}]({name}.png)",
         "## Claims",
@@ -45,22 +45,22 @@ def page(name: str) -> str:
 
 def picture(name: str) -> Path:
     """The study's chart beside its page."""
-    made, found = registered_study(name), _found(name)
-    (path,) = save(made, found, made.analyze(found.measured), command(name), HERE / f"{name}.png")
+    study, evidence = registered_study(name), _evidence(name)
+    (path,) = save(study, evidence, study.analyze(evidence.measured), command(name), HERE / f"{name}.png")
     Image.open(path).convert("RGB").quantize(48).save(path, optimize=True)  # flat colors need no more
     return path
 
 
 def command(name: str) -> str:
-    """What made the results."""
+    """The command that computes the results."""
     return f"radii study run {name} --budget cpu"
 
 
-def _found(name: str) -> Evidence:
-    found = results.find(name, SHIPPED, "cpu")
-    if found is None:
+def _evidence(name: str) -> Evidence:
+    evidence = results.find(name, SHIPPED, "cpu")
+    if evidence is None:
         sys.exit(f"The package has no result of {name} at the cpu budget.")
-    return found
+    return evidence
 
 
 if __name__ == "__main__":
