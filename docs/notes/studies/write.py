@@ -29,7 +29,7 @@ def page(name: str) -> str:
         (sys.modules[study.analyze.__module__].__doc__ or "").strip(),
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
         f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.seconds / 60:.0f} minutes "
-        f"by the clock, one thread each, on a machine with other work (torch {evidence.environment['versions']['torch']}).",
+        f"by the clock, one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",
         findings.table.to_markdown(),
         f"![{findings.charts[0].title}]({name}.png)",
         "## Claims",

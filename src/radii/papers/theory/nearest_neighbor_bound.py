@@ -32,7 +32,7 @@ EXPANSIONS = (1, 2, 5, 12, 37)
 
 
 def boxes(delta: float, radius: float, dimension: int) -> int:
-    """|B| = ⌈1/(2(δ − δ'))⌉^d; the division is done with a hair of slack, so that 1/(2·0.25) is 2."""
+    """|B| = ⌈1/(2(δ − δ'))⌉^d; 1e-9 is taken off before rounding up, so that 1/(2·0.25) is 2."""
     return math.ceil(1 / (2 * (delta - radius)) - 1e-9) ** dimension
 
 
