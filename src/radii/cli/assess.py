@@ -8,37 +8,26 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from radii.atomic import check_writable
-from radii.cli import terminal
-from radii.cli.options import (
-    Complete,
-    DatasetName,
-    Json,
-    OptionalThreat,
-    Points,
-    Seed,
-    StoreFolder,
-    Suite,
-    Workers,
-    open_store,
-)
+from radii.cli import options, terminal
 
 
 def assess(
-    dataset: DatasetName,
-    threat: OptionalThreat = None,
+    dataset: options.DatasetName,
+    threat: options.OptionalThreat = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
-    points: Points = 500,
-    suite: Suite = "standard",
+    points: options.Points = 500,
+    suite: options.Suite = "standard",
     forecast: Annotated[
         bool | None, typer.Option(help="What more data would bring; by default on small data only.")
     ] = None,
-    complete: Complete = 0.0,
-    workers: Workers = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The report, .html.")] = Path("report.html"),
-    store: StoreFolder = None,
-    seed: Seed = 0,
-    json: Json = None,
+    complete: options.Complete = 0.0,
+    workers: options.Workers = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The report, .html.", callback=options.writable)
+    ] = Path("report.html"),
+    store: options.StoreFolder = None,
+    seed: options.Seed = 0,
+    json: options.Json = None,
 ) -> None:
     """How robust can a classifier on this data be, and how robust are two of them? One HTML report."""
     from radii.report.assessment import page
@@ -46,7 +35,6 @@ def assess(
     from radii.report.observations import observations
     from radii.studies.assess import assess as assess_
 
-    check_writable(out)
     with terminal.progress_shown():
         assessment = assess_(
             dataset,
@@ -55,7 +43,7 @@ def assess(
             points=points,
             suite=suite,
             seed=seed,
-            store=open_store(store),
+            store=options.open_store(store),
             workers=workers,
             forecast=forecast,
             complete=complete,

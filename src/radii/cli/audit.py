@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from radii.atomic import check_writable
-from radii.cli import terminal
-from radii.cli.options import Json, NormName, OptionalThreat, Plot, StoreFolder, Threads, open_store, parse_threats
+from radii.cli import options, terminal
 
 if TYPE_CHECKING:
     from radii.data.dataset import Data
@@ -23,14 +21,16 @@ USUAL_RADIUS = {"linf": ("8/255",), "l2": ("36/255",), "l1": ("1",)}
 
 def audit(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET…", help="mnist mnist+smooth:5 mnist+binarize")],
-    threat: OptionalThreat = None,
-    norm: NormName = None,
+    threat: options.OptionalThreat = None,
+    norm: options.NormName = None,
     quick: Annotated[bool, typer.Option("--quick", help="Only the separation, not the shape of the data.")] = False,
-    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the closest pairs: .png.")] = None,
-    threads: Threads = None,
-    store: StoreFolder = None,
-    json: Json = None,
-    plot: Plot = None,
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the closest pairs: .png.", callback=options.writable)
+    ] = None,
+    threads: options.Threads = None,
+    store: options.StoreFolder = None,
+    json: options.Json = None,
+    plot: options.Plot = None,
 ) -> None:
     """How robust could any classifier on this data be? For example: radii audit mnist mnist+binarize."""
     from radii.geometry.figures import audit_table
@@ -38,10 +38,8 @@ def audit(
     from radii.runs.steps import AuditStep
     from radii.runs.steps.audit_step import load_audit
 
-    (ball,) = parse_threats([threat] if threat else [], norm, USUAL_RADIUS, default="linf")
-    if pairs is not None:
-        check_writable(pairs)
-    folder = open_store(store)
+    (ball,) = options.parse_threats([threat] if threat else [], norm, USUAL_RADIUS, default="linf")
+    folder = options.open_store(store)
     audits: list[tuple[Audit, Data]] = []
     runs: list[tuple[Run, str]] = []
     if threads is not None:

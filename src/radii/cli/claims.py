@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
-from radii.cli import terminal
-from radii.cli.options import Json, OptionalBudget, StoreFolder, open_store
+from radii.cli import options, terminal
 from radii.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ CHEAP = ("formulas", "theory", "separation", "geometry")  # minutes, nothing tra
 
 def claims(
     what: Annotated[str | None, typer.Argument(help="A claim's id, a study, or a name in a paper: ding.")] = None,
-    budget: OptionalBudget = None,
+    budget: options.OptionalBudget = None,
     run: Annotated[
         bool, typer.Option("--run", help="First compute the studies that train nothing, if missing.")
     ] = False,
@@ -41,21 +40,20 @@ def claims(
         bool,
         typer.Option("--coverage", help="Per published table: figures measured, how far off."),
     ] = False,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The ledger as one offline page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The ledger as one offline page.", callback=options.writable)
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a claim fails.")] = False,
-    store: StoreFolder = None,
-    json: Json = None,
+    store: options.StoreFolder = None,
+    json: options.Json = None,
 ) -> None:
     """Which statements of the papers hold: measured beside published, with the evidence."""
-    from radii.atomic import check_writable
     from radii.budget import check_budget
     from radii.papers.claims.claim import choose
     from radii.papers.claims.judgment import ledger, summary
 
     chosen, at = choose(what), None if budget is None else check_budget(budget)
-    folder = open_store(store)
-    if html is not None:
-        check_writable(html)
+    folder = options.open_store(store)
     if run:
         _compute(chosen, at or "cpu", folder)
     verdicts = ledger(chosen, folder, at)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from radii.atomic import check_writable
 from radii.cli import terminal
 from radii.cli.options import Json, Plot
 from radii.errors import InputError
@@ -37,8 +36,6 @@ def forecast(
     """How much data does a target need? For example: radii forecast data-scaling --target 0.7."""
     from radii.studies.scaling_forecast import forecast as forecast_
 
-    if plot is not None:
-        check_writable(plot)
     forecasts = forecast_(
         source,
         target,

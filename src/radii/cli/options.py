@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -83,6 +83,8 @@ Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")
 BudgetName = Annotated[str, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]
 OptionalBudget = Annotated[str | None, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]
 
+Target = TypeVar("Target", Path | None, str | None)
+
 # Options of earlier versions, by command
 RENAMED: dict[str, dict[str, str]] = {
     "audit": {
@@ -106,9 +108,9 @@ def _drawable(path: Path | None) -> Path | None:
     return path
 
 
-def _writable(target: str | None) -> str | None:
-    """Refuse a place that cannot be written before the command works for hours."""
-    if target is not None and target != "-":
+def writable(target: Target) -> Target:
+    """Refuse a file that cannot be written before the command works for hours; ``-`` is stdout."""
+    if target is not None and str(target) != "-":
         check_writable(Path(target))
     return target
 
@@ -122,7 +124,7 @@ def writable_file(path: Path | None) -> Path | None:
 
 Json = Annotated[
     str | None,
-    typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.", callback=_writable),
+    typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.", callback=writable),
 ]
 Plot = Annotated[
     Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg, .pdf or .html.", callback=_drawable)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from radii.atomic import check_writable
 from radii.cli import options, terminal
 from radii.errors import InputError
 from radii.tables import listing
@@ -148,8 +147,6 @@ def show(
     from radii.studies.results import latest
     from radii.studies.study_lookup import find_study
 
-    if plot is not None:
-        check_writable(plot)
     at, folder = None if budget is None else check_budget(budget), options.open_store(store)
     study = find_study(name, folder, trust or ())
     evidence = latest(study, at, folder)
@@ -163,8 +160,6 @@ def _run(request: Request, store: Store, dry: bool, json: str | None, plot: Path
     from radii.studies.runner import run_studies
     from radii.studies.study_lookup import find_study
 
-    if plot is not None:
-        check_writable(plot)
     studies = [find_study(name, store, request.trust) for name in request.references]
     if dry:
         _dry_run(studies, request, store, json)
