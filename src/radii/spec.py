@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
@@ -101,3 +102,21 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path} is not {what}: an object {{…}} is expected, got {type(content).__name__} instead.")
     return content
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Args:
+        path: the file.
+        what: what the file is, for the sentence about one that cannot be read: ``study file``.
+
+    Raises:
+        InputError: the file does not exist or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"The {what} {path} does not exist.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"The {what} {path} is not TOML: {error}.") from error

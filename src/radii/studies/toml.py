@@ -30,7 +30,6 @@ All mistakes of a file are reported at once.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +43,7 @@ from radii.data import hub, sources, variant_chain
 from radii.errors import InputError, unknown_name
 from radii.models import MODELS
 from radii.registry import Registry, check_trust, is_import_path
+from radii.spec import read_toml
 from radii.studies.grid import Axes, CertifyMeasure, EvaluateMeasure, Grid, Measure, Part, ProveMeasure, analyze, source
 from radii.studies.study import STUDIES, Study
 from radii.threat import Ball
@@ -72,7 +72,7 @@ def load(path: Path, trust: Collection[str] = ()) -> Study:
     Raises:
         InputError: all mistakes of the file.
     """
-    content = _parsed(path)
+    content = read_toml(path, "study file")
     budgets = content.pop("budget", {})
     faults = _Faults(frozenset(trust))
     if not isinstance(budgets, dict):
@@ -98,15 +98,6 @@ def load(path: Path, trust: Collection[str] = ()) -> Study:
         lambda budget: grids[budget].cells(),
         analyze,
     )
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise InputError(f"The study file {path} does not exist.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"The study file {path} is not TOML: {error}.") from error
 
 
 def _count(sentences: Mapping[str, None]) -> str:
