@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from radii.report.galleries import Example, Gallery, Picture, data_uri, perturba
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.observations import observations
 from radii.studies.assess import AssessedModel, Assessment
-from radii.studies.scaling_forecast import Forecast
 from radii.tables import ChartSpec, Field, Rule, Table, format_radius, table
 from radii.threat import Ball
+
+if TYPE_CHECKING:
+    from radii.studies.scaling_forecast import Forecast
 
 GROWTH = (
     "The certified network on nested parts of the training data, two seeds each, all trained for the same number of "

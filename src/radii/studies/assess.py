@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,14 @@ from radii.runs.score_files import load_scores
 from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
-from radii.studies.scaling_forecast import Forecast
-from radii.studies.subset_curve import subset_curve
 from radii.tables import Field, Table, table
 from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from radii.studies.scaling_forecast import Forecast
+    from radii.studies.subset_curve import SubsetCurve
 
 STANDARD, LIPSCHITZ, INTERVAL = "standard", "1-Lipschitz", "interval-trained"
 INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
@@ -148,7 +150,7 @@ class Assessment:
                 }
                 for model in self.models
             },
-            "forecast": self.forecast.summary() if isinstance(self.forecast, Forecast) else self.forecast,
+            "forecast": self.forecast if isinstance(self.forecast, str | None) else self.forecast.summary(),
         }
 
 
@@ -202,7 +204,7 @@ def assess(
     audit = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius)
     wanted = len(loaded.train) <= INPUTS_SHOWN if forecast is None else forecast
     certified = list(trainings)[1]
-    curve = subset_curve(trainings[certified], loaded, ball, certified) if wanted else None
+    curve = _curve(trainings[certified], loaded, ball, certified) if wanted else None
     steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
     run_steps(steps, store, workers)
     models = []
@@ -212,6 +214,12 @@ def assess(
     source = data if isinstance(data, str) else data.name
     outlook = curve.forecast(store) if curve else None
     return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, outlook)
+
+
+def _curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCurve | None:
+    from radii.studies.subset_curve import subset_curve
+
+    return subset_curve(training, data, ball, name)
 
 
 def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
