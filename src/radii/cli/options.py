@@ -132,7 +132,12 @@ Plot = Annotated[
 
 
 def open_store(folder: Path | None, device: str = "cpu") -> Store:
-    """The run store that ``--store`` or the environment names."""
+    """The run store that ``--store`` or the environment names.
+
+    Args:
+        folder: the value of ``--store``.
+        device: where networks are trained.
+    """
     from radii.runs.store import Store
 
     return Store.default(device) if folder is None else Store(folder, device)
@@ -188,5 +193,10 @@ def parse_threats(
 
 
 def renamed(command: str, option: str) -> str | None:
-    """The sentence for an option that had another name in earlier versions; ``command`` is as typed."""
+    """The sentence for an option that had another name in earlier versions; None for others.
+
+    Args:
+        command: as typed, for example ``radii certify``.
+        option: with its hyphens.
+    """
     return next((RENAMED[word][option] for word in command.split() if option in RENAMED.get(word, {})), None)

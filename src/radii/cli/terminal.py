@@ -83,7 +83,12 @@ def table(numbers: Table) -> RichTable:
 
 
 def write_json(result: Any, target: str | None) -> None:
-    """``result`` to a file, or to stdout for ``-``; written whole or not at all."""
+    """Write a result as JSON, whole or not at all.
+
+    Args:
+        result: JSON data.
+        target: a file, ``-`` for stdout, None for nowhere.
+    """
     if target is None:
         return
     text = json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
@@ -119,6 +124,10 @@ def prepare_streams() -> None:
 
 def compute(step: Step, store: Store) -> tuple[Run, str]:
     """The step's run, computed unless the store has it.
+
+    Args:
+        step: the step.
+        store: the run store.
 
     Returns:
         The run, and the seconds it took as text, which says whether it was computed before.

@@ -93,7 +93,24 @@ def training(
     preprocessing: str | None,
     seed: int,
 ) -> Train:
-    """The training step that the options mean: recipe at its budget and threat, then the file, then KEY=VALUE."""
+    """The training step that the options mean: recipe at its budget and threat, then the file, then KEY=VALUE.
+
+    Args:
+        dataset: as the user names it.
+        overrides: KEY=VALUE words.
+        config: TOML file of settings.
+        store: where a dataset in memory would be written.
+        model: ``--model``; the recipe's by default.
+        method: ``--method``; the recipe's by default.
+        recipe: ``--recipe``.
+        budget: ``--budget``, for a recipe.
+        threat: ``--threat``, for the recipe ``certified``.
+        preprocessing: ``--preprocessing``; the recipe's by default.
+        seed: the seed of every random stream.
+
+    Raises:
+        InputError: a name or setting is not known, or options do not go together.
+    """
     from radii.runs.planning import data_spec, named_training
     from radii.threat import Ball
 

@@ -123,7 +123,14 @@ def _finite(value: float | None) -> float | None:
 
 
 def beyond(figure: Figure, measured: float) -> float:
-    """How far a measured figure lies beyond its tolerance; NaN is infinitely far, a strict relation fails at 0."""
+    """How far a measured figure lies beyond its tolerance; at most 0 where it agrees.
+
+    NaN is infinitely far. A strict relation fails at equality.
+
+    Args:
+        figure: the published figure.
+        measured: in the same unit.
+    """
     off = measured - figure.value
     sign = {"=": abs(off), "≤": off, "<": off, "≥": -off, ">": -off}[figure.relation]
     excess = sign - figure.tolerance
@@ -213,7 +220,13 @@ def number(value: float | None) -> str:
 
 
 def figure_table(verdict: Verdict, figures: Sequence[Figure], heading: str = "figure") -> Table:
-    """Figures of a claim, measured beside published, under ``heading``."""
+    """Figures of a claim, measured beside published.
+
+    Args:
+        verdict: has the measurements.
+        figures: the figures to list.
+        heading: of the first column.
+    """
     lines = [(figure.name, number(verdict.measured.get(figure.name)), stated(figure)) for figure in figures]
     return listing("", (heading, "measured", "published"), lines)
 

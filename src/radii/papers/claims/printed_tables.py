@@ -25,7 +25,12 @@ SCALED = {"original": ("0.970", "0.955", "0.932"), "binarized": ("0.821", "0.809
 
 
 def yang_tables(cells: object, names: Sequence[str]) -> dict[str, float]:  # noqa: ARG001
-    """The bullets under the tables of the slides on Yang et al. 2020, against the tables."""
+    """The sentences under the tables of the slides on Yang et al. 2020, against the tables.
+
+    Args:
+        cells: not used; the tables are package data.
+        names: not used; all figures are returned.
+    """
     figures: dict[str, float] = {}
     rough_above = trades_least = 0
     for head, (table, dataset, model) in COLUMNS.items():
@@ -59,7 +64,12 @@ def yang_tables(cells: object, names: Sequence[str]) -> dict[str, float]:  # noq
 
 
 def ding_tables(cells: object, names: Sequence[str]) -> dict[str, float]:  # noqa: ARG001
-    """Sentences of Ding et al. 2019 about their tables, against the tables."""
+    """Sentences of Ding et al. 2019 about their tables, against the tables.
+
+    Args:
+        cells: not used; the tables are package data.
+        names: not used; all figures are returned.
+    """
     boxed = {f.dataset: f.value for f in select("003", "Table 7", metric="robust_acc_with_box_pct")}
     free = {f.dataset: f.value for f in select("003", "Table 7", metric="robust_acc_without_box_pct")}
     lost = {str(name): float(boxed[name]) - float(free[name]) for name in boxed}  # type: ignore[arg-type]

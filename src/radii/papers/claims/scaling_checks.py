@@ -99,7 +99,13 @@ def last_doublings(cells: StudyCells, names: Sequence[str], *, radii: Mapping[st
 
 
 def gaps(cells: StudyCells, names: Sequence[str], *, radii: Mapping[str, float]) -> Figures:  # noqa: ARG001
-    """Train less test certified accuracy on the smallest subset, and its change to the largest, lower ends."""
+    """Train less test certified accuracy on the smallest subset, and its change to the largest, lower ends.
+
+    Args:
+        cells: of the study ``data-scaling``.
+        names: not used; all figures are returned.
+        radii: L2 radius by dataset.
+    """
     figures = {}
     for data, radius in radii.items():
         train, test = (curves(cells, data, LIPSCHITZ, split, radius) for split in ("train", "test"))
@@ -111,7 +117,13 @@ def gaps(cells: StudyCells, names: Sequence[str], *, radii: Mapping[str, float])
 
 
 def standard_over_certified(cells: StudyCells, names: Sequence[str], *, radii: Mapping[str, float]) -> Figures:  # noqa: ARG001
-    """Clean accuracy of the standard network less certified accuracy: the least lower end over the sizes."""
+    """Clean accuracy of the standard network less certified accuracy: the least lower end over the sizes.
+
+    Args:
+        cells: of the study ``data-scaling``.
+        names: not used; all figures are returned.
+        radii: L2 radius by dataset.
+    """
     figures = {}
     for data, radius in radii.items():
         robust = curves(cells, data, LIPSCHITZ, "test", radius)
@@ -122,7 +134,12 @@ def standard_over_certified(cells: StudyCells, names: Sequence[str], *, radii: M
 
 
 def certificates(cells: StudyCells, names: Sequence[str]) -> Figures:  # noqa: ARG001
-    """What every certificate must show: below clean accuracy, falling with the radius, Lipschitz bounds of 1."""
+    """What every certificate must show: below clean accuracy, falling with the radius, Lipschitz bounds of 1.
+
+    Args:
+        cells: of the study ``data-scaling``.
+        names: not used; all figures are returned.
+    """
     over, rises, falls, bounds = [], [], [], []
     for cell in cells.every({"model": LIPSCHITZ}):
         bounds.append(number(cell.result, ("lipschitz",)))

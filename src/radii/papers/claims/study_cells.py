@@ -52,7 +52,15 @@ class StudyCells:
         return self._fitting(place)
 
     def number(self, place: Coordinates, path: Sequence[str]) -> float:
-        """The number at ``path`` in the result of the one cell at ``place``."""
+        """A number of the one cell at a place.
+
+        Args:
+            place: as many coordinates as tell the cell from others.
+            path: keys in its result.
+
+        Raises:
+            NotMeasured: there is no such cell, path or number.
+        """
         return number(self.at(place), path)
 
     def _fitting(self, place: Coordinates) -> list[Measured]:
