@@ -85,11 +85,22 @@ def log_loss(network: TwoLayerNetwork, x: Points, y: Labels) -> tuple[float, Vec
 def train(
     network: TwoLayerNetwork, x: Points, y: Labels, loss: float = 1e-30, stride: float = 0.02, limit: int = 20_000
 ) -> tuple[TwoLayerNetwork, float]:
-    """Gradient descent with Armijo steps on log L until L ≤ ``loss``; returns the network and log L.
+    """Gradient descent with Armijo steps on log L until L ≤ ``loss``.
 
     Steps grow by 1.2 and are halved until they bring a tenth of what the slope
     promises; none moves θ by more than ``stride`` of its length, which keeps
     the path close to the flow.
+
+    Args:
+        network: where to start.
+        x: points, [n, d].
+        y: labels ±1, [n].
+        loss: the exponential loss to stop at.
+        stride: longest step, relative to |θ|.
+        limit: most steps.
+
+    Returns:
+        The network and log L.
     """
     d, theta, step = x.shape[1], network.flatten(), 0.01
     value, gradient = log_loss(network, x, y)
@@ -123,7 +134,14 @@ def stationarity(network: TwoLayerNetwork, x: Points, y: Labels, multipliers: Ve
 
     Where |⟨w_l, x_i⟩ + b_l| is below ``kink`` of the largest, any slope in
     [0, 1] is a subgradient, and maximum margin networks put points there; the
-    slopes that come nearest to θ are found by bounded least squares.
+    slopes that come nearest to θ are the solution of bounded least squares.
+
+    Args:
+        network: the network.
+        x: points, [n, d].
+        y: labels ±1, [n].
+        multipliers: λ, [n].
+        kink: which values count as zero, relative to the largest.
     """
     hidden = network.hidden(x)
     pull = TwoLayerNetwork.unflatten(network.weighted_gradient(x, multipliers * y, hidden), x.shape[1])
@@ -141,7 +159,15 @@ def stationarity(network: TwoLayerNetwork, x: Points, y: Labels, multipliers: Ve
 
 
 def kkt_point(network: TwoLayerNetwork, x: Points, y: Labels, rounds: int = 12, iterations: int = 150) -> KktPoint:
-    """Solve the maximum margin problem by an augmented Lagrangian with L-BFGS, from ``network``."""
+    """Solve the maximum margin problem by an augmented Lagrangian with L-BFGS.
+
+    Args:
+        network: where to start; it must classify every point rightly.
+        x: points, [n, d].
+        y: labels ±1, [n].
+        rounds: updates of the multipliers.
+        iterations: of L-BFGS in each round.
+    """
     d = x.shape[1]
     theta = network.scaled(1 / math.sqrt((y * network(x)).min())).flatten()
     multipliers = np.full(len(y), theta @ theta / (2 * len(y)))  # at a KKT point Σλ = |θ|²/2, f being 2-homogeneous
@@ -165,9 +191,19 @@ def kkt_point(network: TwoLayerNetwork, x: Points, y: Labels, rounds: int = 12, 
 
 
 def universal_perturbation(network: TwoLayerNetwork, x: Points, y: Labels, direction: Vector, longest: float) -> float:
-    """The smallest length t ≤ ``longest`` at which x_i − y_i t·direction changes sign for **every** i, else infinity.
+    """The smallest length t at which x_i − y_i t·direction changes sign for **every** i.
 
-    ``direction`` is a unit vector; the first such t on a fine grid is refined by bisection.
+    The first such t on a fine grid is refined by bisection.
+
+    Args:
+        network: the network.
+        x: points, [n, d].
+        y: labels ±1, [n].
+        direction: a unit vector, [d].
+        longest: the largest t to try.
+
+    Returns:
+        Infinity if there is none up to ``longest``.
     """
 
     def all_flipped(length: float) -> bool:
@@ -205,9 +241,11 @@ def exponent(d: Sequence[int], lengths: Sequence[float]) -> float:
 
 
 def initial_network(d: int, width: int, draw: Generator) -> TwoLayerNetwork:
+    """A random network of ``width`` hidden units on d inputs, small enough that gradient flow learns features."""
     return TwoLayerNetwork.random(d, width, draw).scaled(INITIAL_SCALE)
 
 
 def assume_dimensions(d: tuple[int, ...], **counts: int) -> None:
+    """Refuse fewer than two dimensions d, dimensions below 10, and ``counts`` that are not positive."""
     assume(len(d) >= 2 and min(d) >= 10, "An exponent needs at least two dimensions of at least 10", d)
     assume_positive(**counts)

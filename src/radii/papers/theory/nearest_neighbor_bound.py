@@ -90,10 +90,16 @@ class NearestNeighbor:
 
 
 def robust_accuracies(model: NearestNeighbor, x: Points, y: Labels, radius: float) -> tuple[float, float]:
-    """Certified and attacked robust accuracy at ``radius``.
+    """Certified and attacked robust accuracy.
 
     Certified: (d_other − d_own)/2 > radius. Attacked: not fooled by walking
     ``radius`` straight to the nearest rival; a tie is an error.
+
+    Args:
+        model: the classifier.
+        x: inputs, [n, d].
+        y: labels, [n].
+        radius: in Linf.
     """
     unique, inverse = np.unique(np.column_stack([x, y]), axis=0, return_inverse=True)
     x, y = unique[:, :-1], unique[:, -1].astype(np.int64)

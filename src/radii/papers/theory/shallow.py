@@ -26,7 +26,15 @@ def shallow_network(dimension: int, width: int, generator: Generator) -> nn.Sequ
 def attacked(net: nn.Module, x: Tensor, y: Tensor, radius: float, steps: int) -> Tensor:
     """L2 projected gradient descent on the margin y f(x): normalized steps of 2.5 radius / steps.
 
-    ``y`` is ±1. Returns the last iterate, which is within ``radius`` of ``x``.
+    Args:
+        net: the network f.
+        x: inputs, [n, d].
+        y: labels ±1, [n].
+        radius: of the L2 ball.
+        steps: how many.
+
+    Returns:
+        The last iterate, which is within ``radius`` of ``x``.
     """
     ball = Ball("l2", radius, box=None)
     moved = x
@@ -40,7 +48,16 @@ def attacked(net: nn.Module, x: Tensor, y: Tensor, radius: float, steps: int) ->
 
 
 def fit(net: nn.Module, batches: Batches, steps: int, lr: float, radius: float = 0.0, attack_steps: int = 5) -> None:
-    """Adam with a cosine schedule on the logistic loss of ``batches(step)``; radius > 0 trains adversarially."""
+    """Adam with a cosine schedule on the logistic loss.
+
+    Args:
+        net: is trained in place.
+        batches: inputs and labels ±1 by step.
+        steps: how many.
+        lr: the learning rate.
+        radius: of adversarial training; 0 trains plainly.
+        attack_steps: of each attack in adversarial training.
+    """
     optimizer = torch.optim.Adam(net.parameters(), lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for step in range(steps):
