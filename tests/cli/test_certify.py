@@ -54,7 +54,7 @@ def test_certify_prints_and_writes(radii: Callable, bundle: Path, tmp_path: Path
 
 
 def test_the_cheaper_bound(radii: Callable, bundle: Path) -> None:
-    outcome = radii("certify", bundle, "digits", "--points", 10, "--no-proof", "--json", "-")
+    outcome = radii("certify", bundle, "digits", "--points", 10, "--no-prove", "--json", "-")
     assert outcome.code == 0
     assert json.loads(outcome.out)["certificates"][0]["lipschitz"]["proved"] is False
 

@@ -36,17 +36,15 @@ def certify(
     norm: options.NormName = None,
     points: options.OptionalPoints = None,
     sigma: Annotated[float | None, typer.Option(help="Smoothing: the noise the model was trained with.")] = None,
-    alpha: Annotated[float, typer.Option(help="Smoothing: error probability of a statement.")] = 0.001,
+    alpha: options.Alpha = 0.001,
     samples: Annotated[int, typer.Option(min=1, help="Smoothing: samples an image at most.")] = 100_000,
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Smoothing: one alpha for all images.")] = False,
-    proof: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-proof takes the cheaper bound.")] = True,
+    prove: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-prove takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Complete: the true radius of each point, by bisection.")
     ] = False,
-    seconds: Annotated[
-        float, typer.Option(min=0.001, help="Complete: for each point (and radius, unless --exact).")
-    ] = 60.0,
+    seconds: options.SearchSeconds = 60.0,
     weights: options.Weights = None,
     mean: options.Mean = None,
     std: options.Std = None,
@@ -92,7 +90,7 @@ def certify(
         Certify(
             model=source, data=data, radii=tuple(ball.radius for ball in balls), points=count, seed=seed,
             method="nearest" if nearest else name, norm=balls[0].norm, splits=("test",), sigma=sigma, alpha=alpha,
-            most=samples, together=simultaneous, prove=proof, exact=exact, seconds=seconds,
+            most=samples, together=simultaneous, prove=prove, exact=exact, seconds=seconds,
         )
         for name in (["nearest"] if nearest else names)
     ]  # fmt: skip

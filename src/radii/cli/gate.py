@@ -26,7 +26,7 @@ def gate(
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The --json of a former gate: a significant drop fails, too.")
     ] = None,
-    alpha: Annotated[float, typer.Option(help="False alarms at most, at the floors.")] = 0.05,
+    alpha: options.Alpha = 0.05,
     beta: Annotated[float, typer.Option(help="Misses at most, a margin below a floor.")] = 0.05,
     margin: Annotated[float, typer.Option(help="Zone below a floor in which either answer may come.")] = 0.05,
     least: Annotated[

@@ -67,16 +67,17 @@ StoreFolder = Annotated[
     Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of runs; $RADII_RUNS or ./radii-runs.")
 ]
 OptionalSuite = Annotated[
-    str | None,
-    typer.Option(
-        "--suite",
-        help="Attacks: fast, standard, sampled, exhaustive, black-box, pgd; standard, or black-box without gradients.",
-    ),
+    str | None, typer.Option("--suite", help="Attacks: fast, standard, sampled, exhaustive, black-box or pgd.")
 ]
 Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, sampled, exhaustive, black-box or pgd.")]
 Complete = Annotated[
     float,
     typer.Option("--complete", min=0, metavar="SECONDS", help="A point: complete verification closes its bracket."),
+]
+Alpha = Annotated[float, typer.Option("--alpha", help="Largest probability of a wrong statement.")]
+SearchSeconds = Annotated[float, typer.Option("--seconds", min=0.001, help="Time limit of each complete search.")]
+OptionalSearchSeconds = Annotated[
+    float | None, typer.Option("--seconds", min=0.001, help="Time limit of each complete search.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
@@ -96,6 +97,7 @@ RENAMED: dict[str, dict[str, str]] = {
         "--radius": "Write --threat NORM:RADIUS instead of --radius, for example --threat l2:36/255.",
         "--most": "Write --samples instead of --most.",
         "--together": "Write --simultaneous instead of --together.",
+        "--no-proof": "Write --no-prove instead of --no-proof.",
     },
     "study": {"--out": "Write --store FOLDER instead of --out."},
 }

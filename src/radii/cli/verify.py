@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radii.cli import terminal
-from radii.cli.options import Json, Seed
+from radii.cli.options import Json, OptionalSearchSeconds, Seed
 
 if TYPE_CHECKING:
     from radii.certificates.complete.verify import Verification
@@ -19,7 +19,7 @@ UNDECIDED = 3
 def verify(
     network: Annotated[Path | None, typer.Argument(help="An ONNX file.")] = None,
     query: Annotated[Path | None, typer.Argument(help="A VNN-LIB property, plain or .gz.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Time limit; 300, or the list's own.")] = None,
+    seconds: OptionalSearchSeconds = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="At most so many regions are bounded.")] = None,
     result: Annotated[Path | None, typer.Option(help="Write verdict and counterexample as VNN-COMP does.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof of unsat, for `radii check`.")] = None,
