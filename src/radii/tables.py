@@ -321,7 +321,7 @@ def quantiles(groups: Mapping[str, Sequence[float]], value: Field) -> Table:
 
 
 def field(which: Field | str) -> Field:
-    """``which`` itself, or the field called so if it is a bare name."""
+    """``which`` itself if it is a field, or the field of that name."""
     return which if isinstance(which, Field) else Field(which)
 
 

@@ -71,11 +71,7 @@ def certify(
 
 
 def _to_faces(
-    x: Tensor,
-    points: Tensor,
-    own: NDArray[np.int64],
-    others: NDArray[np.int64],
-    distance: NDArray[np.float64],
+    x: Tensor, points: Tensor, own: NDArray[np.int64], others: NDArray[np.int64], distance: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """min_b (d_b^2 - d_a^2) / (2 |a - b|) over the nearest others, and the halved difference for the rest."""
     flat, stored = x.flatten(1).double(), points.flatten(1).double()

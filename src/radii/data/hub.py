@@ -57,7 +57,7 @@ def fetch(name: str) -> Path:
     done = cache.folder() / "datasets" / name
     part = cache.folder() / "downloads" / name
     with cache.writing(done), cache.writing(part), cache.locked(done):
-        if done.is_dir():  # somebody else fetched it while we waited
+        if done.is_dir():  # another process fetched it in the meantime
             return done
         try:
             for file in _files(entry):

@@ -64,12 +64,7 @@ def balanced_signs(n: int, generator: Generator) -> Labels:
 
 
 def separated_classes(
-    classes: int,
-    per_class: int,
-    dimension: int,
-    r: float,
-    norm: Literal["l1", "l2", "linf"],
-    generator: Generator,
+    classes: int, per_class: int, dimension: int, r: float, norm: Literal["l1", "l2", "linf"], generator: Generator
 ) -> tuple[Points, Labels]:
     """Classes whose smallest distance is exactly 2r, up to rounding.
 

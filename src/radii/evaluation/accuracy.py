@@ -81,11 +81,7 @@ class Bracket:
 
     def summary(self) -> dict[str, object]:
         """Both ends and the joint interval as JSON data."""
-        return {
-            "proved": self.proved.summary(),
-            "unbroken": self.unbroken.summary(),
-            "interval": list(self.interval),
-        }
+        return {"proved": self.proved.summary(), "unbroken": self.unbroken.summary(), "interval": list(self.interval)}
 
 
 def bracket(proved: NDArray[np.bool_], broken: NDArray[np.bool_]) -> Bracket:

@@ -1,4 +1,4 @@
-"""Scores: the results of an evaluation, per point and in sum, with intervals."""
+"""Scores: the results of an evaluation, per point and in total, with intervals."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class ScalingLaw:
         return None if log_n > math.log(self.limit) + 1e-9 else max(math.exp(log_n), float(self.smallest))
 
     def summary(self) -> dict[str, Any]:
-        """The law as JSON data: links with their weights, seeds' spread, hold-outs, what it may speak of."""
+        """The law as JSON data: links with weights, spread of seeds, hold-outs, and the limit of its forecasts."""
         return {
             "floor": self.family.floor,
             "highest_ceiling": self.family.highest,

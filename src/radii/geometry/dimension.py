@@ -107,8 +107,4 @@ def _two_nn(logs: NDArray[np.float64]) -> float:
     return float(ratio[:kept] @ height / (ratio[:kept] @ ratio[:kept]))
 
 
-_ESTIMATORS: dict[str, Callable[[NDArray[np.float64]], float]] = {
-    "mle": _mle,
-    "mle-mean": _mle_mean,
-    "two-nn": _two_nn,
-}
+_ESTIMATORS: dict[str, Callable[[NDArray[np.float64]], float]] = {"mle": _mle, "mle-mean": _mle_mean, "two-nn": _two_nn}

@@ -98,12 +98,7 @@ class NeighborCurve:
 
 
 def neighbor_curve(
-    x: Any,
-    queries: Any,
-    sizes: Sequence[int] | None = None,
-    *,
-    norm: Norm = "l2",
-    seed: int = 0,
+    x: Any, queries: Any, sizes: Sequence[int] | None = None, *, norm: Norm = "l2", seed: int = 0
 ) -> NeighborCurve:
     """Distances from queries to the nearest of n points, for nested random subsets of size n.
 

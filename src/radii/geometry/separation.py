@@ -140,12 +140,7 @@ class Separation:
 
 
 def separation(
-    x: Any,
-    y: Any,
-    within: tuple[Any, Any] | None = None,
-    *,
-    norm: Norm = "linf",
-    work: Work | None = None,
+    x: Any, y: Any, within: tuple[Any, Any] | None = None, *, norm: Norm = "linf", work: Work | None = None
 ) -> Separation:
     """Distance of every point to the nearest point of another class.
 

@@ -48,7 +48,7 @@ def rule_sentence(rule: Astuteness, epsilon: float, samples_log10: float | None)
 def hub_sentence(separation: Separation) -> str | None:
     """A warning if few references are the neighbors of most points; the minimum of ``separation`` then misleads."""
     hubs = separation.hubs(1)
-    all_equal = separation.distance.min() == separation.distance.max()  # then the lowest index is everybody's neighbor
+    all_equal = separation.distance.min() == separation.distance.max()  # then the lowest index is the neighbor of all
     if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(separation.distance)):
         return None
     return (

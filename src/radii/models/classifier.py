@@ -40,12 +40,7 @@ class Classifier(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(
-        self,
-        net: nn.Module,
-        mean: float | Sequence[float] = 0.0,
-        std: float | Sequence[float] = 1.0,
-    ) -> None:
+    def __init__(self, net: nn.Module, mean: float | Sequence[float] = 0.0, std: float | Sequence[float] = 1.0) -> None:
         super().__init__()
         self.net = net
         self.register_buffer("mean", _per_channel(mean))

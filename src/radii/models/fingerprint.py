@@ -49,11 +49,7 @@ class ModelState:
                 training.append(name)
         for_all = len(torch_module._global_forward_hooks) + len(torch_module._global_forward_pre_hooks)
         return cls(
-            weights.hexdigest(),
-            settings.hexdigest(),
-            tuple(sorted(types)),
-            f"{for_all};{foreign}",
-            tuple(training),
+            weights.hexdigest(), settings.hexdigest(), tuple(sorted(types)), f"{for_all};{foreign}", tuple(training)
         )
 
     def difference(self, now: ModelState) -> str | None:

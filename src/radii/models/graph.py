@@ -148,7 +148,7 @@ def _reduce(x: Tensor, *, axes: tuple[int, ...], keep: bool, mean: bool) -> Tens
 
 
 def _concat(*values: Tensor, axis: int) -> Tensor:
-    """Each value padded by zeros to the whole, and their sum: exact, and linear for whoever bounds it."""
+    """The sum of all values, each padded by zeros to the whole: exact, and linear, so that it can be bounded."""
     whole, start, total = sum(value.shape[axis + 1] for value in values), 0, None
     for value in values:
         size = value.shape[axis + 1]

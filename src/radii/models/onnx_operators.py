@@ -13,7 +13,7 @@ from radii.models.graph import Shape
 if TYPE_CHECKING:
     from radii.models.onnx_reader import Reader
 
-LARGEST = 2**62  # slices end here when they end nowhere
+LARGEST = 2**62  # the end of a slice without an end
 Convert = Callable[[Any, Any, dict[str, Any]], Any]
 
 
@@ -287,19 +287,8 @@ def _cast(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
 
 
 CONVERSIONS: dict[str, Convert] = {
-    "Relu": _plain("relu"),
-    "Sigmoid": _plain("sigmoid"),
-    "Tanh": _plain("tanh"),
-    "Add": _plain("add"),
-    "Sub": _plain("sub"),
-    "Mul": _plain("mul"),
-    "Div": _plain("div"),
-    "Neg": _plain("neg"),
-    "Sign": _plain("sign"),
-    "Floor": _plain("floor"),
-    "Round": _plain("round"),
-    "MatMul": _plain("matmul"),
-    "Identity": _plain("identity"),
+    **{name: _plain(name.lower()) for name in ("Relu", "Sigmoid", "Tanh", "Sign", "Floor", "Round", "Identity")},
+    **{name: _plain(name.lower()) for name in ("Add", "Sub", "Mul", "Div", "Neg", "MatMul")},
     "Dropout": lambda reader, source, _: reader.emit(source, "identity", [source.input[0]]),
     "LeakyRelu": lambda reader, source, attributes: reader.emit(
         source, "leaky_relu", slope=attributes.get("alpha", 0.01)

@@ -73,7 +73,7 @@ class Team:
 class LossStep(nn.Module):
     """The whole loss of a batch as one forward pass, so that one backward pass synchronizes it.
 
-    The objective sees the bare network: its inner attacks stay in this process.
+    The objective gets the plain network, so its inner attacks stay in this process.
     """
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:

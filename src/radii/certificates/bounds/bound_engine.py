@@ -211,7 +211,7 @@ class Engine:
             alphas: lower slopes of ReLUs for each row, by the ReLU's value; any in [slope, 1] gives a true bound.
             betas: added to the coefficients of a value that a ReLU reads; true bounds where
                 beta z <= 0 on the domain, which is what a split gives.
-            visit: is shown the coefficients of the result of each layer that is not linear, and of the input.
+            visit: a function that receives the coefficients of each layer that is not linear, and of the input.
             total: constants of the rows [R], 0 by default; overwritten.
         """
         pending = {number: rows}

@@ -39,7 +39,7 @@ def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0)
 
 
 def _ascended(engine: Engine, known: ValueBounds, rows: Tensor, steps: int) -> Tensor:
-    """The best bounds met while ascending in the slopes; every slope in range gives a true bound."""
+    """The best bounds during gradient ascent in the slopes; every slope in its range gives a true bound."""
     alphas = {}
     for place, layer in engine.relus.items():
         source = engine.program.steps[place].inputs[0]

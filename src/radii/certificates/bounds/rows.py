@@ -31,7 +31,7 @@ class Domain:
 
 @dataclass
 class ValueBounds:
-    """Bounds of the values of B domains [B, d], with what rounding takes off a row that meets them."""
+    """Bounds of the values of B domains [B, d], and the rounding errors to subtract from rows."""
 
     domain: Domain
     lower: dict[int, Tensor] = field(default_factory=dict)

@@ -149,7 +149,7 @@ def _futility(p: float, alpha: float, looks: tuple[int, ...], allowed: tuple[int
     """Failures from which on sampling ends: the test cannot pass any more, or is unlikely to.
 
     The reference is the probability at which the fixed-sample test passes
-    every other time; MISSED of such points are given up, spread evenly over the looks.
+    every other time; a share MISSED of such points is dropped, spread evenly over the looks.
     """
     last = looks[-1]
     worth = 1 - (int(binom.ppf(alpha, last, 1 - p)) + 0.5) / last

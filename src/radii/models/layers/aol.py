@@ -82,7 +82,7 @@ class _RescaledLinear(torch.autograd.Function):
 
 
 def _plainly_rescaled(kernel: Tensor) -> Tensor:
-    """The formula as it reads, by operations that torch differentiates any number of times."""
+    """The formula, by operations that torch differentiates any number of times."""
     return kernel * (plain_row_sums(kernel) + EPSILON).rsqrt()[None, :, None, None]
 
 

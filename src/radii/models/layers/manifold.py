@@ -9,9 +9,8 @@ from torch import Tensor, nn
 class OrthogonalParameter(nn.Parameter):
     """A matrix [rows, columns] with orthonormal columns, or orthonormal rows where it has fewer of them.
 
-    A mark for optimizers: whoever changes it must keep W^T W = I (or W W^T = I).
-    Nothing here enforces that, and no certificate relies on it: bounds are
-    proved from the numbers that the matrix holds.
+    The type tells optimizers to keep W^T W = I (or W W^T = I). Nothing enforces it, and
+    no certificate relies on it: bounds are proved from the entries of the matrix.
     """
 
 

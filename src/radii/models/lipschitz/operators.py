@@ -117,10 +117,7 @@ def _dilated(kernel: Tensor, dilation: tuple[int, int]) -> Tensor:
 
 
 def _canonical(
-    kernel: Tensor,
-    size: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[tuple[int, int], tuple[int, int]],
+    kernel: Tensor, size: tuple[int, int], stride: tuple[int, int], padding: tuple[tuple[int, int], tuple[int, int]]
 ) -> Operator:
     out, into, *taps = kernel.shape
     out_size, first, phases, exists = [], [], [], []

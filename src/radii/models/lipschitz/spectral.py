@@ -1,7 +1,7 @@
 """The spectral norm of a convolution or matrix on a stated input size: estimated, then proved.
 
-Power iteration and Lanczos bound the norm from *below*; a certificate needs
-the other side. Here Lanczos guesses s, and a Cholesky factorization of
+Power iteration and Lanczos bound the norm from *below*; a certificate needs an
+upper bound. Lanczos estimates s, and a Cholesky factorization of
 s^2 (1 + 2e-6) I - A^T A in float64 that runs to its end proves it: then the
 matrix is positive definite up to the rounding of the factorization
 (Rump 2006) and of the Gram matrix, and both are added. A zero-padded
@@ -28,7 +28,7 @@ from torch.nn import functional as F
 from radii.models.lipschitz.lanczos import lanczos
 from radii.models.lipschitz.operators import UNIT, Operator, rounding
 
-STEP = 2e-6  # relative head-room of sigma^2 that a proof starts with
+FIRST_EXCESS = 2e-6  # the first proof tries this relative excess over the estimated square
 DFT_ALLOWANCE = 1e-9  # relative; the backward error of FFT and eigenvalues is about 1e-13
 
 
@@ -92,7 +92,7 @@ def proved_norm(operator: Operator, estimate: float) -> float | None:
     gram = _BandedGram(operator)
     if estimate == 0.0:
         return None if bool(operator.kernel.any()) else 0.0
-    step = STEP
+    step = FIRST_EXCESS
     while step < 2e-3:
         square = estimate**2 * (1 + step)
         if gram.is_below(square):

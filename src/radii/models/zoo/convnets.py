@@ -93,11 +93,7 @@ class CNN1(nn.Sequential):
     """
 
     def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        classes: int,
-        widen: float = 1.0,
-        dropout: tuple[float, float] = (0.25, 0.5),
+        self, input_shape: tuple[int, ...], classes: int, widen: float = 1.0, dropout: tuple[float, float] = (0.25, 0.5)
     ) -> None:
         channels, height, width = _images("CNN1", input_shape, 6)
         first, second, hidden = _widened((32, 64, 128), widen)

@@ -65,10 +65,7 @@ class Isometric(nn.Sequential):
             for number in range(depth):
                 first, last = (stage, number) == (0, 0), number == depth - 1
                 parts[f"stage{stage}_layer{number}"] = IsometricLayer(
-                    channels,
-                    wide,
-                    shift=0 if last else moved,
-                    size=grid if first and len(input_shape) == 3 else None,
+                    channels, wide, shift=0 if last else moved, size=grid if first and len(input_shape) == 3 else None
                 )
                 channels = wide
             if stage < stages - 1:

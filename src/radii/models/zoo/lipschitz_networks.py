@@ -96,13 +96,7 @@ class LipschitzMLP(nn.Sequential):
     """
 
     def __init__(
-        self,
-        input_shape: tuple[int, ...],
-        classes: int,
-        *,
-        width: int = 0,
-        depth: int = 8,
-        layer: str = "aol",
+        self, input_shape: tuple[int, ...], classes: int, *, width: int = 0, depth: int = 8, layer: str = "aol"
     ) -> None:
         inputs = prod(input_shape)
         width = width or inputs + inputs % 2

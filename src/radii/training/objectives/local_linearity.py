@@ -80,7 +80,7 @@ class LocalLinearity:
             for _ in range(self.inner.steps):
                 there, gradient = _loss_and_gradient(net, point, y)
                 if self.variant == "reference":
-                    # their projection scales the whole perturbation; for a step that stays in the ball it is idle
+                    # their projection scales the whole perturbation; it changes nothing for a step inside the ball
                     largest = length(gradient, "linf").clamp_min(1e-30)
                     point = ball.project(point + size * gradient / per_row(largest, gradient), x)
                     continue
