@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "radii"
-ROOMS = ("attacks", "certificates", "data", "evaluation", "forecasting", "geometry", "models", "training")
+ROOMS = (
+    "attacks",
+    "certificates",
+    "data",
+    "evaluation",
+    "forecasting",
+    "geometry",
+    "models",
+    "runs",
+    "studies",
+    "training",
+)
 MODULES = sorted([*SOURCE.glob("*.py"), *(path for room in ROOMS for path in (SOURCE / room).rglob("*.py"))])
 EXPORTS = re.findall(r"^from \.([\w.]+) import ([\w, ]+)$", (SOURCE / "__init__.pyi").read_text(), re.MULTILINE)
 

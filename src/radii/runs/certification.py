@@ -157,7 +157,10 @@ def _accuracy(stored: dict[str, Any]) -> Accuracy:
 
 
 def accuracy_table(certifications: Sequence[Certification], title: str) -> Table:
-    """Accuracy over the radius with exact 95% intervals: a line for each radius, a column for each method."""
+    """Accuracy of ``certifications`` over the radius, called ``title``: a line per radius, a column per method.
+
+    Intervals are exact 95% intervals.
+    """
     rows = [row for certification in certifications for row in certification.rows()]
     radii = certifications[0].radii
     table = pivot(rows, Field("radius", radius=True), [Field("certificate")], ROBUST_ACCURACY, radii)

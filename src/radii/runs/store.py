@@ -316,7 +316,7 @@ def _clear(folder: Path) -> None:
 
 
 def environment(seconds: float) -> dict[str, Any]:
-    """What the bits of a result depend on beyond its spec; recorded, never hashed."""
+    """What a result depends on beyond its spec, and the ``seconds`` it took; recorded, never hashed."""
     import torch
 
     packages = ("radii", "torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors")

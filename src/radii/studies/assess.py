@@ -188,6 +188,9 @@ def assess(
             small data only.
         complete: seconds a point of complete verification, which closes brackets of proved and broken radii.
 
+    Returns:
+        The audit, the trained classifiers, their certificates and attacks, and the report's figures.
+
     Raises:
         InputError: the data cannot be read, or the threat does not fit it.
         FailedStepsError: several steps failed; all others are kept.
@@ -253,7 +256,7 @@ def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed
 
 
 def usual_threat(data: Data) -> Ball:
-    """L2 0.5 for grey images, 36/255 for color images, as the literature has them.
+    """The usual threat for ``data``: L2 0.5 for grey images, 36/255 for color images, as in the literature.
 
     For features a quarter of the distance that 95% of (at most 2,000 of) the
     points keep from other classes, to one digit.

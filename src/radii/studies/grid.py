@@ -161,7 +161,7 @@ def source(name: str, variant: str, size: int) -> str:
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """A row per combination, means over the seeds; the chart goes over the first axis that varies."""
+    """A row per combination of ``measured`` cells, means over seeds; the chart is over the first axis that varies."""
     varied = [axis for axis in AXES if len({cell.place[axis] for cell in measured}) > 1]
     shown = varied or ["model"]
     groups: dict[tuple[Any, ...], dict[str, list[float]]] = {}

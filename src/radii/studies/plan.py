@@ -202,7 +202,7 @@ def _planned(step: Step, studies: tuple[str, ...], store: Store, times: StepTime
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds as people say them: ``0.4 s``, ``12 s``, ``3 min``, ``2.5 h``."""
+    """``seconds`` as text: ``0.4 s``, ``12 s``, ``3 min``, ``2.5 h``."""
     if seconds < 99.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

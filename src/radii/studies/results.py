@@ -116,7 +116,7 @@ def save(content: dict[str, Any], store: Store) -> Path:
 
 
 def read(path: Path) -> Evidence:
-    """The evidence in a file that :func:`save` wrote.
+    """The evidence in the file ``path`` that :func:`save` wrote.
 
     Raises:
         InputError: the file cannot be read or is not a study's result.

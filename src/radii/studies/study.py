@@ -71,7 +71,7 @@ class Study:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean over seeds; None of nothing, so that a partial study still has its table."""
+    """The mean of ``values`` over seeds; None without values, so that a partial study still has its table."""
     return sum(values) / len(values) if values else None
 
 

@@ -30,7 +30,7 @@ PATHS = ("source", "path", "weights")  # fields of data and models that say wher
 
 
 def needed_runs(step: Step) -> list[Step]:
-    """The steps whose runs must be sent."""
+    """The steps whose runs must be sent before ``step`` can run elsewhere."""
     return plan(step.inputs())
 
 

@@ -63,5 +63,5 @@ class AttackStep(Step):
 
 
 def load_adversarial(folder: Path) -> dict[str, Tensor]:
-    """The inputs that an attack run reached: ``x_adv`` [n, …], ``label``, ``broken`` and ``rows`` [n]."""
+    """The inputs of the attack run in ``folder``: ``x_adv`` [n, …], ``label``, ``broken`` and ``rows`` [n]."""
     return read_tensors(folder / INPUTS)[0]

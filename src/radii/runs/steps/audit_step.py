@@ -69,7 +69,7 @@ class AuditStep(Step):
 
 
 def save_audit(result: Audit, path: Path) -> None:
-    """Write an audit: arrays as tensors, the rest as JSON facts beside them."""
+    """Write the audit ``result`` to ``path``: arrays as tensors, the rest as JSON facts beside them."""
     arrays: dict[str, NDArray[Any]] = {"train": result.train.distance, "train.neighbor": result.train.neighbor}
     if result.test is not None:
         arrays |= {"test": result.test.distance, "test.neighbor": result.test.neighbor}
