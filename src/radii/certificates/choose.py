@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from radii.certificates import bounds, lipschitz
+from radii.certificates import bounds, linf_margin, lipschitz
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
 from radii.certificates.bounds.network import Network
@@ -24,6 +24,7 @@ from radii.models.classifier import check_inputs
 from radii.models.fingerprint import ModelState
 from radii.models.layers.residual import Residual
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
+from radii.models.zoo.linf_distance import LinfDistanceNetwork
 from radii.threat import Ball, Box, Norm, converted
 
 METHODS = ("margin", "smoothing", "estimate", *bounds.METHODS, "nearest", "complete")
@@ -157,7 +158,10 @@ def _completely(
 
 
 def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
-    """L2 margins in the ball's norm, or None and why not."""
+    """L2 margins in the ball's norm, Linf margins of Linf distance networks, or None and why not."""
+    if ball.norm == "linf" and type(model) is LinfDistanceNetwork:
+        proved = linf_margin.certify(model, x)
+        return replace(proved, methods=tuple("linf-margin" if r > 0 else "" for r in proved.radius.tolist())), []
     try:
         margins = lipschitz.certify(model, x, cheapest_bound(model, tuple(x.shape[1:])))
     except InputError as refusal:
@@ -293,6 +297,8 @@ def certify(
     method = "smoothing" if method == "auto" else method
     if method not in METHODS:
         raise unknown_name("certificate", method, (*METHODS, "auto"))
+    if method == "margin" and norm == "linf" and type(model) is LinfDistanceNetwork:
+        return linf_margin.certify(model, x)
     if method in ("margin", "smoothing", "estimate") and norm != "l2":
         raise InputError(f"The method {method!r} certifies l2 balls, got {norm!r} instead; try crown.")
     if method == "margin":

@@ -20,6 +20,7 @@ MODELS = Registry(
         "lipschitz-convnet": "radii.models.zoo.lipschitz_networks:LipschitzConvNet",
         "isometric": "radii.models.zoo.isometric:Isometric",
         "interval-network": "radii.models.zoo.interval_network:IntervalNetwork",
+        "linf-distance": "radii.models.zoo.linf_distance:LinfDistanceNetwork",
         "lipschitz-mlp": "radii.models.zoo.lipschitz_networks:LipschitzMLP",
     },
     positional=("input_shape", "classes", "num_classes", "n_classes", "num_labels", "in_channels", "in_chans"),

@@ -88,6 +88,7 @@ STUDIES = Registry(
             "theory": "theory_results",
             "geometry": "data_geometry",
             "formulas": "formula_checks",
+            "linf-front": "linf_front",
         }.items()
     },
 )

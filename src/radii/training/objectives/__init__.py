@@ -17,6 +17,7 @@ METHODS = Registry(
         "fast-ibp": "radii.training.objectives.interval_training:FastIBP",
         "mtl-ibp": "radii.training.objectives.interval_training:MtlIBP",
         "sabr": "radii.training.objectives.interval_training:Sabr",
+        "linf-distance": "radii.training.objectives.growing_power:GrowingPower",
         "offset-cross-entropy": "radii.training.objectives.cross_entropies:OffsetCrossEntropy",
         "self-normalizing": "radii.training.objectives.cross_entropies:SelfNormalizingCrossEntropy",
         "gloro": "radii.training.objectives.cross_entropies:GloRo",
