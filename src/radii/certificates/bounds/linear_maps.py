@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -105,6 +105,36 @@ class Convolution:
             )
         ]
         return F.conv_transpose2d(rows, self.weight, None, self.stride, self.padding, spare, self.groups, self.dilation)
+
+
+@dataclass(frozen=True)
+class TransposedConvolution:
+    """The transpose of a 2-D convolution, with zeros behind what its stride never reached."""
+
+    forward: Convolution  # from this layer's output to its input
+    input_shape: tuple[int, ...]
+
+    @property
+    def terms(self) -> int:
+        """At most one product per input channel of the group and place in the kernel."""
+        weight = self.forward.weight
+        return weight.shape[0] // self.forward.groups * weight.shape[2:].numel()
+
+    def apply(self, x: Tensor) -> Tensor:
+        """W x."""
+        return self.forward.transpose(x)
+
+    def absolute(self, x: Tensor) -> Tensor:
+        """|W| x."""
+        return replace(self.forward, weight=self.forward.weight.abs()).transpose(x)
+
+    def squares(self, x: Tensor) -> Tensor:
+        """(W * W) x."""
+        return replace(self.forward, weight=self.forward.weight.square()).transpose(x)
+
+    def transpose(self, rows: Tensor) -> Tensor:
+        """W^T rows."""
+        return self.forward.apply(rows)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale
-from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Monotone, Relu, Sum
+from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale, TransposedConvolution
+from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Monotone, Relu, Sigmoidal, Sum
 from radii.certificates.bounds.tracing import Record, Ref, Trace
 from radii.errors import InputError
 
@@ -124,8 +124,9 @@ class _Operands:
 def _refusal(record: Record, why: str) -> InputError:
     name = getattr(record.operation, "__name__", str(record.operation))
     return InputError(
-        f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, ReLU, "
-        "leaky ReLU, pooling, batch norm in eval mode, flatten, additions, steps and clamps; "
+        f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, transposed "
+        "convolution, ReLU, leaky ReLU, sigmoid, tanh, pooling, batch norm in eval mode, flatten, additions, "
+        "steps and clamps; "
         "smoothing certifies any model."
     )
 
@@ -156,10 +157,14 @@ def _linear(record: Record, operands: _Operands) -> Layer | None:
     return operands.affine(Dense(weight.T), operands[0] if start else None, start)
 
 
-def _convolution(_record: Record, operands: _Operands) -> Layer | None:
+def _convolution(record: Record, operands: _Operands) -> Layer | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = (operands[place] for place in range(9))
-    if not isinstance(x, Ref) or isinstance(weight, Ref) or transposed or weight.dim() != 4:
+    if not isinstance(x, Ref) or isinstance(weight, Ref) or weight.dim() != 4:
         return None
+    if transposed:
+        back = Convolution(weight, _pair(stride), _pair(padding), _pair(dilation), groups, record.shape)
+        turned = TransposedConvolution(back, operands.shape(0))
+        return operands.affine(turned, None if bias is None else bias.view(-1, 1, 1))
     linear = Convolution(weight, _pair(stride), _pair(padding), _pair(dilation), groups, operands.shape(0))
     return operands.affine(linear, None if bias is None else bias.view(-1, 1, 1))
 
@@ -307,6 +312,10 @@ def _copied(record: Record, operands: _Operands) -> Layer | int | None:
     return int(operands[0].number)
 
 
+def _sigmoidal(record: Record, operands: _Operands) -> Layer | None:
+    return Sigmoidal(record.layer, (operands[0].number,), record.operation.__name__.startswith("tanh"))
+
+
 COMPARISONS = ("ge", "gt")
 VIEWS = ("view", "_unsafe_view", "reshape", "flatten", "squeeze", "unsqueeze")
 COPIES = ("alias", "detach", "clone")
@@ -324,6 +333,7 @@ _GROUPS: tuple[tuple[Conversion, tuple[str, ...]], ...] = (
     (_averaged, ("avg_pool2d", "_adaptive_avg_pool2d", "mean", "sum")),
     (_max_pool, ("max_pool2d_with_indices",)),
     (_relu, ("relu", "leaky_relu")),
+    (_sigmoidal, ("sigmoid", "tanh")),
     (_rising, (*COMPARISONS, "round", "floor", "ceil", "sign", "clamp", "clamp_min", "clamp_max", "hardtanh")),
     (_copied, ("_to_copy", *COPIES)),
 )

@@ -13,7 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale
+from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale, TransposedConvolution
 from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.relaxations import Affine, Nonlinear, Relu, Sum
 
@@ -160,6 +160,8 @@ def _back_terms(linear: LinearMap, after: Shape) -> int:
     if isinstance(linear, Convolution):
         window = zip(linear.weight.shape[2:], linear.stride, after[1:], strict=True)
         return linear.weight.shape[0] // linear.groups * prod(min(-(-size // step), out) for size, step, out in window)
+    if isinstance(linear, TransposedConvolution):
+        return linear.forward.terms
     if isinstance(linear, Scale):
         return 1
     if isinstance(linear, Gather) and linear.count == 0:  # how many outputs copy one input

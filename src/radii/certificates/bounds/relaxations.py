@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from radii.certificates.bounds.linear_maps import LinearMap
 
 UP = 1 + 2.0**-40  # upper lines are raised by more than their slopes' and intercepts' rounding in float64
+SLACK = 2.0**-18  # of sigmoid and tanh: their error in float32, and the rounding of their lines
 Interval = tuple[Tensor, Tensor]
 Lines = tuple[Tensor | None, Tensor]
 
@@ -105,6 +106,36 @@ class Monotone:
 
 
 @dataclass(frozen=True)
+class Sigmoidal:
+    """Sigmoid or tanh. Assumption: float32 computes it to 2^-20.
+
+    Its derivative is least at an end of any interval. With that least slope k, f(x) - k x rises, so
+    f(l) + k (x - l) <= f(x) <= f(u) + k (x - u).
+    """
+
+    layer: str
+    inputs: tuple[int]
+    tanh: bool
+
+    def _at(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and derivative."""
+        y = torch.tanh(x) if self.tanh else torch.sigmoid(x)
+        return y, (1 - y) * (1 + y) if self.tanh else y * (1 - y)
+
+    def interval(self, lower: Tensor, upper: Tensor) -> Interval:
+        """Rising: the ends' values, widened by what float32 may lose."""
+        return self._at(lower)[0] - SLACK, self._at(upper)[0] + SLACK
+
+    def lines(self, A: Tensor, lower: Tensor, upper: Tensor) -> Lines:
+        """Two parallel lines through the ends."""
+        (low, rise), (high, fall) = self._at(lower), self._at(upper)
+        slope = torch.minimum(rise, fall) * (1 - SLACK)
+        below, above = low - slope * lower - 4 * SLACK, high - slope * upper + 4 * SLACK
+        constant = A.clamp_min(0) * below[:, None] + A.clamp_max(0) * above[:, None]
+        return A * slope[:, None], constant.flatten(2).sum(2)
+
+
+@dataclass(frozen=True)
 class MaxPool:
     """The largest value of each window."""
 
@@ -156,5 +187,5 @@ class MaxPool:
         return back, constant.flatten(2).sum(2)
 
 
-Nonlinear = Relu | Monotone | MaxPool
+Nonlinear = Relu | Monotone | Sigmoidal | MaxPool
 Layer = Affine | Sum | Nonlinear

@@ -40,6 +40,10 @@ class Limits:
         """Limits that start now."""
         return cls(monotonic() + seconds, nodes)
 
+    def part(self, share: float) -> Limits:
+        """A share of what is left, from now."""
+        return Limits(monotonic() + share * self.left(), int(share * self.nodes))
+
     def left(self) -> float:
         """Seconds until the deadline."""
         return self.deadline - monotonic()

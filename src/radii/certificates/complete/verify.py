@@ -32,6 +32,8 @@ from radii.models.io.foreign import OnnxRuntime
 from radii.models.onnx_reader import load_onnx
 
 FEW_INPUTS = 20  # inputs that move, up to which boxes of inputs are split
+SOME_INPUTS = 40  # up to which this is tried first
+SHARE = 0.1  # of the limits, for that
 CHECKS = 6  # random inputs on which bounds and network must agree
 
 
@@ -218,7 +220,14 @@ def decided(
     met = None if seed is None else search(goal, deployed, seed)
     if met is not None:
         return "search", Answer("sat", met, 0, 1.0)
-    few = goal.radius is None and int((goal.upper > goal.lower).sum()) <= FEW_INPUTS
+    moving = int((goal.upper > goal.lower).sum())
+    few = goal.radius is None and moving <= FEW_INPUTS
+    if goal.radius is None and FEW_INPUTS < moving <= SOME_INPUTS and record is None:
+        with torch.no_grad():
+            engine = deployed.engine(goal, torch.float32, keep_forms=True)
+            answer = split_inputs(engine, goal, deployed, limits.part(SHARE))
+        if answer.verdict in ("sat", "unsat"):
+            return "input splitting", answer
     spent = 0
     for dtype in (torch.float32, torch.float64) if record is None else (torch.float64,):
         engine = deployed.engine(goal, dtype, keep_forms=few)
