@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterable
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -70,11 +72,52 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def explain(error: ValidationError, what: str) -> InputError:
-    """All faults in ``error`` of the spec ``what`` in one message: ``field: reason, got value``, one after another."""
+def setting_names(spec: type[BaseModel], prefix: str = "") -> list[str]:
+    """The fields of a spec and of the specs inside it, with their sections: ``epochs``, ``optimizer.lr``, …
+
+    Args:
+        spec: the class of the spec.
+        prefix: the section, with its dot.
+    """
+    names = []
+    for name, field in spec.model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        names += [f"{prefix}{name}"] if not inner else []
+        for kind in inner:
+            names += setting_names(kind, f"{prefix}{name}.")
+    return names
+
+
+def nearest_setting(name: str, known: Iterable[str]) -> str | None:
+    """The setting that a user meant by ``name``: the same word in a section, else the most similar one."""
+    names = list(known)
+    exact = [full for full in names if full.rpartition(".")[2] == name.rpartition(".")[2]]
+    ends = {full.rpartition(".")[2]: full for full in names}
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    close = close or [ends[end] for end in get_close_matches(name.rpartition(".")[2], ends, n=1, cutoff=0.6)]
+    return next(iter(exact or close), None)
+
+
+def explain(error: ValidationError, what: str, known: Iterable[str] = ()) -> InputError:
+    """All faults of a spec in one message, each with what came and what was expected.
+
+    The longest line of a pydantic report is dropped in favor of
+    ``field: reason, got value``, one fault after another.
+
+    Args:
+        error: of pydantic.
+        what: was read, for the message.
+        known: names of settings, one of which a user may have meant by an unknown one.
+    """
     faults = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in fault["loc"]) or what
+        if fault["type"] == "extra_forbidden":
+            meant = nearest_setting(where, known)
+            guess = f" (did you mean {meant}?)" if meant else ""
+            faults.append(f"there is no setting {where!r}{guess}")
+            continue
         reason = fault["msg"].removeprefix("Value error, ")
         came = "" if fault["type"] in {"missing", "value_error"} else f", got {fault['input']!r}"
         faults.append(f"{where}: {reason}{came}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from math import sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -31,16 +31,20 @@ _GRAMMAR = "Write NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5,nobox."
 class Ball(Spec):
     """Perturbations of at most ``radius`` in ``norm`` that leave the input in ``box``.
 
-    L1 balls measure distances and sample; projections exist for L2 and Linf,
+    ``fixed`` numbers the features of a flat input that keep their value (immutable ones).
+        L1 balls measure distances and sample; projections exist for L2 and Linf,
     where attacks need them.
     """
+
+    neutral: ClassVar[dict[str, Any]] = {"fixed": ()}
 
     norm: Norm
     radius: float
     box: Box | None = (0.0, 1.0)
+    fixed: tuple[int, ...] = ()
 
-    def __init__(self, norm: Norm, radius: float, box: Box | None = (0.0, 1.0)) -> None:
-        super().__init__(norm=norm, radius=radius, box=box)  # type: ignore[call-arg]
+    def __init__(self, norm: Norm, radius: float, box: Box | None = (0.0, 1.0), fixed: tuple[int, ...] = ()) -> None:
+        super().__init__(norm=norm, radius=radius, box=box, fixed=fixed)  # type: ignore[call-arg]
 
     @field_validator("radius")
     @classmethod
@@ -88,8 +92,16 @@ class Ball(Spec):
         return f"{self.norm}:{format_radius(self.radius)}" + (",nobox" if self.box is None else "")
 
     def with_radius(self, radius: float) -> Ball:
-        """The same norm and box with another radius."""
-        return Ball(self.norm, radius, self.box)
+        """The same norm, box and fixed features with another radius."""
+        return Ball(self.norm, radius, self.box, self.fixed)
+
+    def keep_fixed(self, point: Tensor, center: Tensor) -> Tensor:
+        """``point`` with the fixed features of ``center``; it comes no farther from it."""
+        if not self.fixed:
+            return point
+        kept = point.flatten(1).clone()
+        kept[:, list(self.fixed)] = center.flatten(1)[:, list(self.fixed)].to(kept)
+        return kept.view_as(point)
 
     def distance(self, x: Tensor, other: Tensor) -> Tensor:
         """Distance of each row of ``x`` to the same row of ``other``: [n, …] -> [n]."""
@@ -112,6 +124,7 @@ class Ball(Spec):
             point = center + step * (self.radius / norm.clamp_min(torch.finfo(step.dtype).tiny)).clamp_max(1.0)
         else:
             raise InputError(f"Projection is defined for l2 and linf balls, got {self.norm!r} instead.")
+        point = self.keep_fixed(point, center)
         return point if self.box is None else point.clamp(*self.box)
 
     def random_start(self, x: Tensor, generator: Generator) -> Tensor:
@@ -138,6 +151,9 @@ class Ball(Spec):
         ``slack`` is relative to the radius and covers the rounding of a float32 subtraction.
         """
         inside = self.distance(center.double(), point.double()) <= self.radius * (1 + slack) + 1e-7
+        if self.fixed:
+            moved = (point.flatten(1) - center.flatten(1).to(point))[:, list(self.fixed)]
+            inside &= (moved == 0).all(1)
         if self.box is not None:
             flat = point.flatten(1)
             inside &= ((flat >= self.box[0]) & (flat <= self.box[1])).all(1)

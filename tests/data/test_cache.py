@@ -114,7 +114,7 @@ def test_a_killed_decode_leaves_nothing_that_looks_whole(parquet_folder: Folder)
 import os, signal, sys
 from radii.data import sources
 from radii.data.formats import decoding
-def half(source, out, path, what):
+def half(source, out, path, what, steps=()):
     out[: len(source) // 2] = 1
     out.flush()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -135,11 +135,11 @@ import sys, time
 from radii.data import sources
 from radii.data.formats import decoding
 real = decoding.decode
-def slow(source, out, path, what):
+def slow(source, out, path, what, steps=()):
     with open(sys.argv[2], "a") as log:
         log.write(what + "\\n")
     time.sleep(0.5)
-    real(source, out, path, what)
+    return real(source, out, path, what)
 decoding.decode = slow
 print(sources.load(sys.argv[1]).train.digest)
 """

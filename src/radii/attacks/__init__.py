@@ -16,3 +16,15 @@ ATTACKS = Registry(
         "blur": "radii.attacks.baseline:Blur",
     },
 )
+
+SUITES = Registry(
+    "suite",
+    {
+        "standard": "radii.attacks.suite:STANDARD",
+        "exhaustive": "radii.attacks.suite:EXHAUSTIVE",
+        "sampled": "radii.attacks.suite:SAMPLED_SUITE",
+        "fast": "radii.attacks.suite:FAST",
+        "black-box": "radii.attacks.suite:BLACK_BOX",
+        "pgd": "radii.attacks.suite:PGD_40",
+    },
+)

@@ -233,7 +233,7 @@ def _bigger_radius(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int
 def _unbounded(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int) -> Iterator[Alarm]:
     """Within Linf radius 1.0 every image can become any other, so nothing may survive."""
     low, high = ball.box or (float(x.min()), float(x.max()))
-    everything = Ball("linf", high - low, ball.box)
+    everything = Ball("linf", high - low, ball.box, ball.fixed)
     left = torch.ones_like(y, dtype=torch.bool)
     for loss in ("ce", "dlr"):
         result = APGD(loss, steps=50)(model, x[left], y[left], everything, stream(seed, "alarms", loss))  # type: ignore[arg-type]

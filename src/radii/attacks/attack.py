@@ -203,7 +203,7 @@ class Trial:
             return state, waiting
         index, waiting = waiting[:room], waiting[room:]
         seeds = derived(self.seeds[index], run)
-        fresh = search.begin(Fresh(index, self.x[index], self.y[index], seeds, self.clean_logits[index]))
+        fresh = self._kept(search.begin(Fresh(index, self.x[index], self.y[index], seeds, self.clean_logits[index])))
         return (fresh if state is None else joined(state, fresh)), waiting
 
     def _asked(self, search: Search[S], state: S, stay: bool) -> S | None:
@@ -219,7 +219,11 @@ class Trial:
                     return None
                 state, logits = rows(state, ~gone), logits[~gone]
                 gradient = gradient[~gone] if len(gradient) else gradient
-        return search.advance(state, logits, gradient)
+        return self._kept(search.advance(state, logits, gradient))
+
+    def _kept(self, state: S) -> S:
+        """The state with the ball's fixed features unchanged."""
+        return replace(state, point=self.ball.keep_fixed(state.point, state.x)) if self.ball.fixed else state
 
     def _answer(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
         """Logits at the rows' points and, where wanted, the gradient of the objective there."""
@@ -250,7 +254,8 @@ class Trial:
                     "Attack it without gradients: suite 'black-box', or the Square attack."
                 )
             (gradient,) = torch.autograd.grad(objective, point)
-        return logits.detach(), gradient.nan_to_num_(0.0, 0.0, 0.0)
+        gradient = gradient.nan_to_num_(0.0, 0.0, 0.0)
+        return logits.detach(), self.ball.keep_fixed(gradient, torch.zeros_like(gradient))
 
     def _confirm(self, index: Tensor, candidates: Tensor, times: int = 2) -> Tensor:
         """Predict ``candidates`` again, ``times`` times in other batches; which are broken every time: [m] bool.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
+from radii.attacks import SUITES
 from radii.attacks.apgd import APGD
 from radii.attacks.attack import Attack
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
 from radii.attacks.survivor_sample import SurvivorBound, draw_survivors, survivor_bound
-from radii.errors import unknown_name
+from radii.errors import InputError, unknown_name
 from radii.randomness import stream
+from radii.registry import is_import_path
 from radii.threat import Ball
 
 
@@ -38,22 +41,28 @@ class SuiteResult:
     survivor_bound: SurvivorBound | None = None  # of the suite ``sampled``
 
 
-Suite = dict[str, APGD | FAB | PGD | Square]
-_AUTOATTACK: Suite = {"apgd-ce": APGD("ce"), "apgd-t": APGD("dlr-targeted"), "fab-t": FAB(), "square": Square()}
-SUITES: dict[str, Suite] = {
-    "standard": _AUTOATTACK,
-    "exhaustive": {
-        "apgd-ce": APGD("ce", restarts=5),
-        "apgd-dlr": APGD("dlr", restarts=5),
-        "apgd-t": APGD("dlr-targeted", restarts=5),
-        "fab-t": FAB(restarts=5),
-        "square": Square(restarts=5),
-    },
-    "sampled": _AUTOATTACK,
-    "fast": {"apgd-ce": APGD("ce", steps=50), "apgd-dlr": APGD("dlr", steps=50)},
-    "black-box": {"square": Square()},
-    "pgd": {"pgd-40": PGD()},
+Suite = Mapping[str, Attack]  # attacks by their name in results, in the order in which they run
+
+STANDARD: Suite = {
+    "apgd-ce": APGD("ce"),
+    "apgd-t": APGD("dlr-targeted"),
+    "fab-t": FAB(),
+    "square": Square(),
 }
+SAMPLED_SUITE = STANDARD
+EXHAUSTIVE: Suite = {
+    "apgd-ce": APGD("ce", restarts=5),
+    "apgd-dlr": APGD("dlr", restarts=5),
+    "apgd-t": APGD("dlr-targeted", restarts=5),
+    "fab-t": FAB(restarts=5),
+    "square": Square(restarts=5),
+}
+FAST: Suite = {
+    "apgd-ce": APGD("ce", steps=50),
+    "apgd-dlr": APGD("dlr", steps=50),
+}
+BLACK_BOX: Suite = {"square": Square()}
+PGD_40: Suite = {"pgd-40": PGD()}
 FORMER_NAMES = {"audited": "sampled"}  # names in stored runs and older commands
 SAMPLED = ("fab-t", "square")  # the attacks that the suite ``sampled`` runs on a sample
 
@@ -65,8 +74,8 @@ def suite_name(text: str) -> str:
         InputError: no suite has this name.
     """
     name = FORMER_NAMES.get(text, text)
-    if name not in SUITES:
-        raise unknown_name("suite", text, SUITES)
+    if name not in SUITES and not is_import_path(name):
+        raise unknown_name("suite", text, SUITES, "Or give an import path: package.module:suite or file.py:suite.")
     return name
 
 
@@ -80,6 +89,8 @@ def members(suite: str, batch_size: int = 256) -> tuple[Member, ...]:
     break. ``fast``: 50 steps of APGD-CE and APGD-DLR, to choose between models; its
     result is not comparable to AutoAttack's. ``black-box``: Square alone, for
     models without gradients. ``pgd``: PGD-40 alone, never a robust accuracy.
+    Another name is that of an entry point in the group ``radii.suites`` or an
+    import path of a dictionary of attacks.
 
     Args:
         suite: the name of the suite.
@@ -88,8 +99,17 @@ def members(suite: str, batch_size: int = 256) -> tuple[Member, ...]:
     Raises:
         InputError: no suite has this name.
     """
-    attacks = SUITES[suite_name(suite)]
-    return tuple(Member(name, replace(attack, batch_size=batch_size)) for name, attack in attacks.items())
+    attacks = SUITES.entry(suite_name(suite))
+    if not isinstance(attacks, Mapping) or not attacks or not all(callable(attack) for attack in attacks.values()):
+        raise InputError(f"The suite {suite!r} must be a dictionary of attacks by name, got {attacks!r} instead.")
+    return tuple(Member(name, _batched(attack, batch_size)) for name, attack in attacks.items())
+
+
+def _batched(attack: Attack, batch_size: int) -> Attack:
+    """The attack with this batch size, if it has one."""
+    if is_dataclass(attack) and not isinstance(attack, type) and hasattr(attack, "batch_size"):
+        return replace(attack, batch_size=batch_size)
+    return attack
 
 
 def run_suite(

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from radii.certificates import bounds, linf_margin, lipschitz
+from radii.certificates import CERTIFICATES, bounds, linf_margin, lipschitz
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
 from radii.certificates.bounds.network import Network
@@ -25,6 +25,7 @@ from radii.models.fingerprint import ModelState
 from radii.models.layers.residual import Residual
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
 from radii.models.zoo.linf_distance import LinfDistanceNetwork
+from radii.registry import is_import_path
 from radii.threat import Ball, Box, Norm, converted
 
 METHODS = ("margin", "smoothing", "estimate", *bounds.METHODS, "nearest", "complete")
@@ -232,6 +233,29 @@ def _open_coordinates(network: Network) -> int:
     return total
 
 
+def check_method(name: str) -> None:
+    """Refuse a name that no certificate has; an import path is not imported.
+
+    Args:
+        name: one of :data:`METHODS`, ``auto``, the name of an entry point in ``radii.certificates``, or an import path.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    known = (*METHODS, "auto", *CERTIFICATES)
+    if name not in known and not is_import_path(name):
+        hint = "Or give an import path: package.module:function or file.py:function."
+        raise unknown_name("certificate", name, known, hint)
+
+
+def _of_another_package(method: str, model: nn.Module, x: Tensor, ball: Ball) -> Certificate:
+    check_method(method)
+    certificate = CERTIFICATES.factory(method)(model, x, ball)
+    if not isinstance(certificate, Certificate) or certificate.radius.shape != (len(x),):
+        raise InputError(f"The certificate {method!r} must return a radii.Certificate of {len(x)} points.")
+    return certificate
+
+
 def certify(
     model: ModelLike,
     x: ArrayLike | Tensor,
@@ -282,12 +306,13 @@ def certify(
     """
     x = as_inputs(x, nhwc=nhwc)
     network = nn.Identity() if method == "nearest" else adapt(model, x, outputs=outputs, nhwc=nhwc)
+    fixed: tuple[int, ...] = ()
     if threat is not None:
         ball = Ball.of(threat)
-        norm, box, radii = ball.norm, ball.box, radii or (ball.radius,)
+        norm, box, radii, fixed = ball.norm, ball.box, radii or (ball.radius,), ball.fixed
     levels = tuple(radii or RADII)
     if method == "auto" and (sigma is None or norm != "l2"):
-        choice = choose(network, x, Ball(norm, max(levels), box), radii=levels)
+        choice = choose(network, x, Ball(norm, max(levels), box, fixed), radii=levels)
         if choice.certificate is None:
             raise InputError(
                 f"No deterministic certificate fits this model. {' '.join(choice.refusals)} For smoothing give sigma "
@@ -296,7 +321,7 @@ def certify(
         return choice.certificate
     method = "smoothing" if method == "auto" else method
     if method not in METHODS:
-        raise unknown_name("certificate", method, (*METHODS, "auto"))
+        return _of_another_package(method, network, x, Ball(norm, max(levels), box, fixed))
     if method == "margin" and norm == "linf" and type(model) is LinfDistanceNetwork:
         return linf_margin.certify(model, x)
     if method in ("margin", "smoothing", "estimate") and norm != "l2":

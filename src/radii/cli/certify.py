@@ -63,8 +63,9 @@ def certify(
 
     `auto` picks the strongest method that the model allows and says why.
     """
-    from radii.certificates.choose import METHODS
-    from radii.errors import InputError, unknown_name
+    from radii.certificates import CERTIFICATES
+    from radii.certificates.choose import METHODS, check_method
+    from radii.errors import InputError
     from radii.runs.certification import Certification, accuracy_table, certified_chart
     from radii.runs.inputs import DataSpec
     from radii.runs.steps.certify_step import Certify, NearestNeighborModel
@@ -74,8 +75,9 @@ def certify(
     if exact and names != ["complete"]:
         raise InputError(f"--exact is for --method complete, got {', '.join(names)} instead.")
     for name in names:
+        check_method(name)
         if name not in (*METHODS, "auto"):
-            raise unknown_name("certificate", name, (*METHODS, "auto"))
+            CERTIFICATES.factory(name)  # a wrong name is reported before anything is loaded
     folder, data = options.open_store(store, device), DataSpec.of(dataset)
     nearest = model == "nearest" or names == ["nearest"]
     source: ModelSource | NearestNeighborModel = NearestNeighborModel()

@@ -6,15 +6,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from radii.allocator import keep_freed
 from radii.cli import terminal
-from radii.cli.options import renamed
+from radii.cli.options import Quiet, Verbose, renamed, with_shared
 from radii.errors import ContradictionError, InputError, unknown_name
 
 INTERRUPTED = 130
@@ -57,7 +58,7 @@ class LazyCommands(TyperGroup):
         own = getattr(module, "app", None)  # of a command with commands or a class of its own
         if own is None:
             own = typer.Typer(add_completion=False)
-            own.command()(getattr(module, function))
+            own.command()(with_shared(getattr(module, function)))
         command = typer.main.get_command(own)
         command.name = cmd_name
         return command
@@ -67,14 +68,29 @@ app = typer.Typer(
     name="radii",
     cls=LazyCommands,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="How far can an input move before a classifier errs? proved ≤ true ≤ broken.",
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"radii {version('radii')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _main() -> None:
+def _main(
+    version: Annotated[  # noqa: ARG001  # the callback uses it
+        bool, typer.Option("--version", help="The version of radii.", callback=_tell_version, is_eager=True)
+    ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    terminal.set_manner(quiet=quiet, verbose=verbose)
     keep_freed()
 
 
@@ -83,7 +99,12 @@ def run() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"  # helper processes never import from the folder in which one works
     signal.signal(signal.SIGTERM, _interrupt)
     terminal.prepare_streams()
-    sys.exit(guarded(lambda: app(standalone_mode=False)))
+    code = guarded(lambda: app(standalone_mode=False))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    sys.exit(code)
 
 
 def _interrupt(*_: object) -> None:
@@ -94,21 +115,29 @@ def _interrupt(*_: object) -> None:
 
 def guarded(command: Callable[[], Any]) -> int:
     """Run a command; a user's mistake becomes one sentence on stderr and an exit code."""
+    terminal.forget_manner()
     try:
         code = int(command() or 0)
         if code == INTERRUPTED:  # typer turns Ctrl-C into this code without a word
             raise KeyboardInterrupt
         return code
     except (InputError, ContradictionError) as error:
+        if terminal.is_verbose():
+            terminal.errors.print_exception()
         terminal.complain(str(error))
         return 2 if isinstance(error, InputError) else 1
     except typer.Exit as leave:
         return leave.exit_code
+    except SystemExit as leave:
+        if not isinstance(leave.__context__, BrokenPipeError):  # rich leaves so when nobody reads its help
+            raise
+        _discard_output()
+        return 0
     except (KeyboardInterrupt, typer.Abort):
         terminal.complain("Interrupted. What was committed is kept; the same command continues.")
         return INTERRUPTED
     except BrokenPipeError:  # `radii … | head`
-        sys.stderr.close()
+        _discard_output()
         return 0
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
@@ -118,8 +147,17 @@ def guarded(command: Callable[[], Any]) -> int:
         sentence = _usage_sentence(error)
         if sentence is None:
             raise
-        terminal.complain(sentence)
+        if sentence:  # a command without its arguments has printed its help already
+            terminal.complain(sentence)
         return 2
+
+
+def _discard_output() -> None:
+    """Nobody reads any more: what is left in the buffers goes nowhere, without a complaint at the end of Python."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(nowhere, stream.fileno())
 
 
 def _usage_sentence(error: Exception) -> str | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from radii.atomic import check_chart, check_writable
+from radii.cli import terminal
 from radii.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
     from radii.threat import Ball
 
 DatasetName = Annotated[
-    str, typer.Argument(metavar="DATASET", help="A name, a folder, .npz or parquet; +variant:arg may follow.")
+    str,
+    typer.Argument(
+        metavar="DATASET", help="A name, a folder of images, CSV, parquet or .npz; +variant:arg may follow."
+    ),
 ]
 ModelName = Annotated[
     str,
@@ -98,6 +104,12 @@ RENAMED: dict[str, dict[str, str]] = {
         "--most": "Write --samples instead of --most.",
         "--together": "Write --simultaneous instead of --together.",
         "--no-proof": "Write --no-prove instead of --no-proof.",
+    },
+    "train": {
+        "--epochs": "Settings are written KEY=VALUE: epochs=3 instead of --epochs 3.",
+        "--lr": "Settings are written KEY=VALUE: optimizer.lr=0.1 instead of --lr 0.1.",
+        "--batch-size": "Settings are written KEY=VALUE: batch_size=64 instead of --batch-size 64.",
+        "--width": "Settings are written KEY=VALUE: model.width=32 instead of --width 32.",
     },
     "study": {"--out": "Write --store FOLDER instead of --out."},
 }
@@ -192,6 +204,53 @@ def parse_threats(
     if len({ball.norm for ball in balls}) > 1:
         raise InputError(f"All threats must have one norm, got {', '.join(map(str, balls))}.")
     return balls
+
+
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="The label column of a CSV or parquet DATASET.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out images of DATASET that cannot be read.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No tables, no progress: only errors, and --json if asked.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also where an error comes from.")]
+SHARED: dict[str, tuple[Any, Any]] = {"quiet": (Quiet, False), "verbose": (Verbose, False)}
+OF_DATASETS: dict[str, tuple[Any, Any]] = {"label": (Label, None), "skip_bad": (SkipBad, False)}
+
+
+def with_shared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the options that every command has, and those of every command with a DATASET.
+
+    ``--label COLUMN`` and ``--skip-bad`` are written behind the dataset's name, as ``+label:COLUMN`` and
+    ``+skip-bad``, so that every run knows them.
+
+    Args:
+        function: the command.
+    """
+    signature, hints = inspect.signature(function), get_type_hints(function, include_extras=True)
+    names = [name for name in ("dataset", "datasets") if name in signature.parameters]
+    added = {**(OF_DATASETS if names else {}), **SHARED}
+    added = {name: option for name, option in added.items() if name not in signature.parameters}
+
+    @functools.wraps(function)
+    def command(*args: Any, **values: Any) -> Any:
+        said = {name: values.pop(name, None) for name in added}
+        terminal.set_manner(quiet=bool(said["quiet"]), verbose=bool(said["verbose"]))
+        ending = (f"+label:{said['label']}" if said.get("label") else "") + (
+            "+skip-bad" if said.get("skip_bad") else ""
+        )
+        for name in names:
+            value = values.get(name)
+            if ending and value:
+                values[name] = [each + ending for each in value] if isinstance(value, list) else value + ending
+        return function(*args, **values)
+
+    own = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in added.items()
+    ]
+    command.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    command.__annotations__ = hints | {name: annotation for name, (annotation, _) in added.items()}
+    return command
 
 
 def renamed(command: str, option: str) -> str | None:

@@ -11,7 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +58,38 @@ class CleanConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """The reader has gone (`radii … | head`): the command ends, and that is no failure."""
+        raise BrokenPipeError
+
 
 errors = CleanConsole(stderr=True, highlight=False)
+_manner = {"quiet": False, "verbose": False}
+
+
+def set_manner(*, quiet: bool = False, verbose: bool = False) -> None:
+    """How much a command says; what was asked for before its name stays asked for.
+
+    Args:
+        quiet: no tables, notes and progress; errors are said.
+        verbose: errors tell where they come from, and the library's notes are shown.
+    """
+    _manner["quiet"] |= quiet
+    _manner["verbose"] |= verbose
+    logging.getLogger("radii").setLevel(
+        logging.ERROR if _manner["quiet"] else logging.INFO if _manner["verbose"] else logging.WARNING
+    )
+
+
+def forget_manner() -> None:
+    """Back to saying what is usual, before another command in the same process."""
+    _manner.update(quiet=False, verbose=False)
+    logging.getLogger("radii").setLevel(logging.WARNING)
+
+
+def is_verbose() -> bool:
+    """Whether the user asked where errors come from."""
+    return _manner["verbose"]
 
 
 def complain(message: str) -> None:
@@ -69,7 +99,7 @@ def complain(message: str) -> None:
 
 def show(json_target: str | None = None) -> Console:
     """Where tables go: stdout, unless stdout carries the JSON."""
-    return CleanConsole(stderr=json_target == "-", highlight=False)
+    return CleanConsole(stderr=json_target == "-", highlight=False, quiet=_manner["quiet"])
 
 
 def table(numbers: Table) -> RichTable:
@@ -139,7 +169,7 @@ def compute(step: Step, store: Store) -> tuple[Run, str]:
 
 def progress_shown() -> AbstractContextManager[None]:
     """Show the library's progress as bars on stderr (plain silence where stderr is no terminal)."""
-    return progress.display(RichDisplay())
+    return nullcontext() if _manner["quiet"] else progress.display(RichDisplay())
 
 
 class RichTask:

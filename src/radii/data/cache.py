@@ -34,12 +34,14 @@ from numpy.typing import NDArray
 from radii.atomic import write_whole
 from radii.checksums import MANIFEST, damage, write_manifest
 from radii.data.dataset import Data, Dataset
+from radii.data.feature_rules import FeatureRules
 from radii.environment import cache_folder
 from radii.errors import InputError
 from radii.spec import read_json
 
 REVISION = 1
 SIDES = ("train", "test")
+RULES = "rules.json"
 Build = Callable[[Path], tuple[str, ...]]
 folder = cache_folder
 
@@ -65,7 +67,8 @@ def read(identity: Mapping[str, Any], name: str) -> Data | None:
 def _open(place: Path, side: str, classes: tuple[str, ...], name: str, digest: str | None = None) -> Dataset:
     x = np.load(place / f"{side}-x.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(place / f"{side}-y.npy", allow_pickle=False)
-    return Dataset(x, y, classes, f"{name} {side}", digest)
+    rules = FeatureRules.from_json((place / RULES).read_text()) if (place / RULES).is_file() else None
+    return Dataset(x, y, classes, f"{name} {side}", digest, rules)
 
 
 def read_meta(identity: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from radii.data.feature_rules import FeatureRules
 from radii.errors import InputError
 from radii.randomness import numpy_stream
 
@@ -34,6 +35,7 @@ class Dataset:
         name: the name in messages and tables.
         known_digest: the digest, where the inputs were read and checked before (by
             the cache or a variant); then they are not read again.
+        rules: which features may change; None where all may.
 
     Raises:
         InputError: inputs and labels that do not fit together, or bad values.
@@ -44,6 +46,7 @@ class Dataset:
     classes: tuple[str, ...]
     name: str = "data"
     known_digest: str | None = field(default=None, repr=False)
+    rules: FeatureRules | None = None
 
     def __post_init__(self) -> None:
         check_labelled(self.x, self.y, self.classes, self.name, values=self.known_digest is None)
@@ -78,6 +81,8 @@ class Dataset:
         for start in range(0, len(self), 4096):
             state.update(np.ascontiguousarray(self.x[start : start + 4096]).data)
         state.update(np.ascontiguousarray(self.y).data)
+        if self.rules is not None and self.rules.fixed:
+            state.update(self.rules.to_json().encode())
         return state.hexdigest()
 
     def tensors(self, index: Index = None) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,12 @@ map the decoded arrays from disk.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,16 @@ from numpy.typing import NDArray
 
 from radii.data import cache, formats, hub, variant_chain
 from radii.data.dataset import Data
-from radii.data.formats import Encoded, Side, Source
+from radii.data.formats import Encoded, Reading, Side, Source
 from radii.environment import data_folder
 from radii.errors import InputError, unknown_name
 from radii.randomness import numpy_stream
 
 BUNDLED = "digits"
-PATH_HINT = "Or give the path of a parquet file or folder, an .npz file, or a folder of images by class."
+PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file."
+
+
+PLAIN = Reading()
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,11 @@ class DatasetLocation:
     name: str
     path: Path | None
     identity: dict[str, Any]
+    reading: Reading = PLAIN
+
+    def read_as(self, reading: Reading) -> DatasetLocation:
+        """The same place, whose arrays are read in this way."""
+        return replace(self, identity=self.identity | reading.identity(), reading=reading)
 
 
 def load(name: str) -> Data:
@@ -58,7 +67,8 @@ def load(name: str) -> Data:
         InputError: the dataset does not exist, is damaged, or cannot be fetched.
     """
     base, chain = variant_chain.split(name)
-    data = _base(locate(base))
+    reading, chain = variant_chain.reading(chain)
+    data = _base(locate(base).read_as(reading))
     for variant in chain:
         data = variant.apply(data)
     return data
@@ -71,7 +81,8 @@ def digest(name: str) -> tuple[str, str]:
     dataset is decoded only if it never was before.
     """
     base, chain = variant_chain.split(name)
-    location = locate(base)
+    reading, chain = variant_chain.reading(chain)
+    location = locate(base).read_as(reading)
     meta = cache.read_meta(location.identity)
     if meta is None:
         if "decode" in _refused.get() and location.path is not None:
@@ -87,7 +98,8 @@ def digest(name: str) -> tuple[str, str]:
 
 def decoded_bytes(name: str) -> int:
     """The size in bytes of the arrays of the dataset ``name``, without variants; 0 if it was never decoded."""
-    meta = cache.read_meta(locate(variant_chain.split(name)[0]).identity)
+    base, chain = variant_chain.split(name)
+    meta = cache.read_meta(locate(base).read_as(variant_chain.reading(chain)[0]).identity)
     return 0 if meta is None else sum(meta["bytes"].values())
 
 
@@ -191,11 +203,16 @@ def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDAr
     A fifth of each class, at least one point, becomes the test split. The draw
     is fixed, so every user gets the same split. Rows keep their order.
     """
+    labels, counts = np.unique(y, return_counts=True)
+    if (counts < 2).any():
+        single = ", ".join(map(str, labels[counts < 2].tolist()))
+        raise InputError(
+            f"{name} has no test split, and class {single} has one point only: it cannot be divided. Give such classes "
+            "more points, or both splits: train/ and test/."
+        )
     test = []
-    for label in np.unique(y):
+    for label in labels:
         members = np.flatnonzero(y == label)
-        if len(members) < 2:
-            raise InputError(f"{name} has no test split, and class {label} has one point only: it cannot be divided.")
         drawn = numpy_stream(0, "test split", int(label)).permutation(members)
         test.append(drawn[: max(1, round(len(members) / 5))])
     chosen = np.sort(np.concatenate(test))
@@ -212,12 +229,16 @@ def _base(location: DatasetLocation) -> Data:
         return data
 
     def fill(folder: Path) -> tuple[str, ...]:
-        source = _digits() if location.path is None else formats.open_source(location.path)
+        source = _digits() if location.path is None else formats.open_source(location.path, location.reading)
         _check(source, location.name)
+        for note in source.notes:
+            logging.getLogger("radii").warning(note)
         for side, part in source.sides.items():
-            _write(part, folder, side, location.name)
+            _write(part, folder, side, location.name, location.reading)
         if "all" in source.sides:
-            _divide(folder, source.sides["all"].y, location.name)
+            _divide(folder, np.load(folder / "all-y.npy", allow_pickle=False), location.name)
+        if source.rules is not None:
+            (folder / cache.RULES).write_text(source.rules.to_json())
         return source.classes
 
     return cache.build(location.identity, location.name, fill)
@@ -232,18 +253,41 @@ def _check(source: Source, name: str) -> None:
         raise InputError(f"{name} must have training points of at least two classes, got one class only.")
 
 
-def _write(part: Side, folder: Path, side: str, name: str) -> None:
+def _write(part: Side, folder: Path, side: str, name: str, reading: Reading) -> None:
     """Write one split as .npy files, and decode its images where they are encoded."""
-    target = folder / f"{side}-x.npy"
+    target, y = folder / f"{side}-x.npy", part.y
     if isinstance(part.x, np.ndarray):
-        np.save(target, part.x)
+        x = part.x
+        for step in reading.steps:
+            x = variant_chain.parse(step).pixels_of(x)
+        np.save(target, x)
     else:
         encoded: Encoded = part.x
         from radii.data.formats import decoding  # Pillow is not needed where everything is decoded
 
-        out = cache.new_array(target, np.uint8, (len(encoded), *decoding.shape_of(encoded)))
-        decoding.decode(encoded, out, target, f"decoding {name} {side}")
-    np.save(folder / f"{side}-y.npy", part.y)
+        out = cache.new_array(target, np.uint8, (len(encoded), *decoding.shape_of(encoded, reading.steps)))
+        faults = decoding.decode(encoded, out, target, f"decoding {name} {side}", reading.steps)
+        if faults:
+            y = _without_bad(faults, target, y, name, reading.skip_bad)
+    np.save(folder / f"{side}-y.npy", y)
+
+
+def _without_bad(
+    faults: list[tuple[int, str]], target: Path, y: NDArray[np.int64], name: str, skip_bad: bool
+) -> NDArray[np.int64]:
+    """The labels without those of bad images, whose rows leave the array, too.
+
+    Raises:
+        InputError: bad images are not to be left out.
+    """
+    from radii.data.formats.census import bad_images
+
+    if not skip_bad:
+        raise InputError(faults[0][1]) if len(faults) == 1 else bad_images(name, [reason for _, reason in faults])
+    kept = np.setdiff1d(np.arange(len(y)), [row for row, _ in faults])
+    logging.getLogger("radii").warning("%d images of %s cannot be decoded and are left out.", len(faults), name)
+    np.save(target, np.load(target, allow_pickle=False)[kept])
+    return y[kept]
 
 
 def _divide(folder: Path, y: NDArray[np.int64], name: str) -> None:

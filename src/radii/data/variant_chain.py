@@ -9,16 +9,20 @@ without computing it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from radii.data import cache, variants
+from radii.data import cache, image_size, variants
 from radii.data.dataset import Data
+from radii.data.formats.reader import Reading
+from radii.data.image_size import parse_size
 from radii.errors import InputError, unknown_name
+from radii.registry import Registry
 
 REVISION = 1  # raise it when the meaning of a variant changes: all digests and runs change with it
 CACHED_FROM_IMAGES = 2000  # a slow variant of at least so many images is stored in the cache
@@ -89,16 +93,22 @@ class Variant:
 
         return cache.read(identity, data.name) or cache.build(identity, data.name, fill)
 
-    def _pixels(self, data: Data) -> tuple[variants.Pixels, variants.Pixels]:
+    def pixels_of(self, x: variants.Pixels) -> variants.Pixels:
+        """This variant of the images ``x`` [n, c, h, w]; not for ``pca`` and ``subset``."""
+        if self.kind not in KINDS:
+            return _of_another_package(self, x)
         kind = KINDS[self.kind]
-        if kind.pixels is None:
+        assert kind.pixels is not None, "a function of the pixels alone"
+        return kind.pixels(x) if kind.read is None else kind.pixels(x, kind.read(self.argument))
+
+    def _pixels(self, data: Data) -> tuple[variants.Pixels, variants.Pixels]:
+        if self.kind == "pca":
             from radii.data import subspace
 
             basis = subspace.cached_basis(data.train)
             ranges = subspace.parse_ranges(self.argument)
             return basis.project(data.train.x, ranges), basis.project(data.test.x, ranges)
-        arguments = () if kind.read is None else (kind.read(self.argument),)
-        return kind.pixels(data.train.x, *arguments), kind.pixels(data.test.x, *arguments)
+        return self.pixels_of(data.train.x), self.pixels_of(data.test.x)
 
 
 def parse(text: str) -> Variant:
@@ -108,8 +118,10 @@ def parse(text: str) -> Variant:
     'gamma:0.7'
     """
     name, _, argument = text.strip().partition(":")
+    if name not in KINDS and name in VARIANTS:
+        return Variant(name, argument)
     if name not in KINDS:
-        raise unknown_name("variant", name, KINDS, GRAMMAR)
+        raise unknown_name("variant", name, [*KINDS, *VARIANTS], GRAMMAR)
     read = KINDS[name].read
     if read is None:
         if argument:
@@ -122,7 +134,24 @@ def parse(text: str) -> Variant:
         from radii.data.subspace import format_ranges
 
         return Variant(name, format_ranges(value))
+    if name in ("resize", "crop"):
+        return Variant(name, image_size.format_size(value))
+    if name == "label":
+        return Variant(name, value)
     return Variant(name, f"{value:.12g}")
+
+
+def reading(chain: Sequence[Variant]) -> tuple[Reading, tuple[Variant, ...]]:
+    """How the file is read, and the variants that are applied to what was read.
+
+    Args:
+        chain: all variants, as :func:`split` gives them.
+    """
+    label = next((variant.argument for variant in chain if variant.kind == "label"), None)
+    rest = [variant for variant in chain if variant.kind not in READING]
+    skip_bad = any(variant.kind == "skip-bad" for variant in chain)
+    steps = list(takewhile(lambda variant: variant.kind in SHAPING, rest))
+    return Reading(label, skip_bad, tuple(map(str, steps))), tuple(rest[len(steps) :])
 
 
 def split(text: str) -> tuple[str, tuple[Variant, ...]]:
@@ -133,6 +162,18 @@ def split(text: str) -> tuple[str, tuple[Variant, ...]]:
         if length == 1 or Path(base).expanduser().exists():
             return base.strip(), tuple(parse(part) for part in parts[length:])
     raise AssertionError("unreachable: text.split gives at least one part")
+
+
+def _of_another_package(variant: Variant, x: variants.Pixels) -> variants.Pixels:
+    """A published variant of ``x``; it must keep the number of inputs, their type and, for images, their range."""
+    function = VARIANTS.factory(variant.kind)
+    result = np.asarray(function(x, variant.argument) if variant.argument else function(x))
+    if result.ndim != x.ndim or len(result) != len(x) or result.dtype not in (np.uint8, np.float32):
+        raise InputError(
+            f"The variant {variant.kind!r} must return {len(x)} inputs of {x.ndim - 1} dimensions, uint8 or float32, "
+            f"got {result.dtype} of shape {result.shape} instead."
+        )
+    return result
 
 
 def _number(text: str) -> float:
@@ -155,7 +196,15 @@ def _ranges(text: str) -> Any:
     return parse_ranges(text)
 
 
+VARIANTS = Registry("variant", {})  # those of other packages, by entry point only: names of datasets stand in files
+READING = ("label", "skip-bad")  # said of the file, wherever they stand
+SHAPING = ("resize", "crop", "gray")  # applied while images are decoded, where they stand first
 KINDS = {
+    "label": Kind(str, None, "the label column of a CSV or parquet file"),
+    "skip-bad": Kind(None, None, ""),
+    "resize": Kind(parse_size, image_size.resize, image_size.SIDES),
+    "crop": Kind(parse_size, image_size.crop, image_size.SIDES),
+    "gray": Kind(None, image_size.gray, ""),
     "smooth": Kind(_whole, variants.smooth, "the filter's length in pixels"),
     "smooth2d": Kind(_whole, variants.smooth2d, "the filter's side in pixels"),
     "saturate": Kind(_number, variants.saturate, "p > 0, or inf"),

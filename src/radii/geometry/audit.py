@@ -164,10 +164,13 @@ def audit(
     if not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g} instead.")
     work, within = work or Work(), (train.x, train.y)
+    fixed = () if train.rules is None else train.rules.fixed
     tested = rule = None
     if test is not None:
         tested = separation(test.x, test.y, within, norm=norm, work=work.part("test"))
         rule = astuteness(test.x, test.y, within, tested, work.part("test-same"))
+        if fixed:  # the rule is proved without this restriction, what is possible is not
+            tested = separation(test.x, test.y, within, norm=norm, fixed=fixed)
     shown = train if test is None else test
     return Audit(
         name=train.name,
@@ -175,7 +178,7 @@ def audit(
         epsilon=epsilon,
         dimensions=int(np.prod(train.shape)),
         classes=train.classes,
-        train=separation(train.x, train.y, norm=norm, work=work.part("train")),
+        train=separation(train.x, train.y, norm=norm, work=work.part("train"), fixed=fixed),
         test=tested,
         rule=rule,
         equal=equal_inputs(train.x, train.y),

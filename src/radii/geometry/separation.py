@@ -8,6 +8,7 @@ class is the largest radius that is *possible* for both of them at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,20 +128,25 @@ class Separation:
 
     def summary(self) -> dict[str, Any]:
         """The figures as plain JSON data; a missing other class gives nulls."""
-        finite = bool(np.isfinite(self.distance).all())
         return {
             "norm": self.norm,
             "points": len(self.distance),
-            "minimum": self.minimum if finite else None,
-            "radius": self.radius if finite else None,
-            "quantiles": {f"{share:g}": self.quantile(share) if finite else None for share in QUANTILES},
+            "minimum": _finite(self.minimum),
+            "radius": _finite(self.radius),
+            "quantiles": {f"{share:g}": _finite(self.quantile(share)) for share in QUANTILES},
             "hubs": [{"index": hub.index, "count": hub.count} for hub in self.hubs(5)],
             "closest": [vars(pair) for pair in self.pairs(5)],
         }
 
 
 def separation(
-    x: Any, y: Any, within: tuple[Any, Any] | None = None, *, norm: Norm = "linf", work: Work | None = None
+    x: Any,
+    y: Any,
+    within: tuple[Any, Any] | None = None,
+    *,
+    norm: Norm = "linf",
+    work: Work | None = None,
+    fixed: Sequence[int] = (),
 ) -> Separation:
     """Distance of every point to the nearest point of another class.
 
@@ -153,9 +159,37 @@ def separation(
         within: the references (x, y); default: the points themselves.
         norm: ``linf``, ``l2`` or ``l1``.
         work: the number of threads, and a folder from which a killed search continues.
+        fixed: features that no perturbation changes; points that differ in one of them never meet, so their distance
+            is infinite.
 
     Raises:
         InputError: sets that do not fit together, or numbers that are not finite.
     """
+    if fixed:
+        return _separation_of_equals(np.asarray(x), np.asarray(y), within, norm, list(fixed))
     neighbors = nearest(x, y, within, norm=norm, label="other", work=work)
     return Separation(neighbors.distance[:, 0], neighbors.index[:, 0], norm, within is None)
+
+
+def _separation_of_equals(
+    x: NDArray[Any], y: NDArray[Any], within: tuple[Any, Any] | None, norm: Norm, fixed: list[int]
+) -> Separation:
+    """The separation among points that agree in the fixed features, one group of equals after another."""
+    others, labels = (x, y) if within is None else (np.asarray(within[0]), np.asarray(within[1]))
+    distance, neighbor = np.full(len(x), np.inf), np.full(len(x), -1)
+    keys = [x.reshape(len(x), -1)[:, fixed], others.reshape(len(others), -1)[:, fixed]]
+    _, groups = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    own, theirs = groups.reshape(-1)[: len(x)], groups.reshape(-1)[len(x) :]
+    for group in np.unique(own):
+        asked, held = np.flatnonzero(own == group), np.flatnonzero(theirs == group)
+        if len(held) < (2 if within is None else 1):
+            continue
+        references = None if within is None else (others[held], labels[held])
+        nearby = nearest(x[asked], y[asked], references, norm=norm, label="other")
+        distance[asked] = nearby.distance[:, 0]
+        neighbor[asked] = np.where(nearby.index[:, 0] >= 0, held[nearby.index[:, 0]], -1)
+    return Separation(distance, neighbor, norm, within is None)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.data.dataset import Dataset
+from radii import progress
+from radii.data.dataset import Dataset, as_float
 from radii.data.subspace import cached_basis
 from radii.errors import InputError
+from radii.randomness import numpy_stream
+
+MOST_COORDINATES = 4096  # up to so many, the covariance is made: 134 MB
+MOST_PRODUCTS = 1e12  # multiplications of the Gram matrix, about a minute
+LEADING, OVERSAMPLED, ITERATIONS = 256, 16, 4
 
 
 @dataclass(frozen=True)
@@ -43,5 +50,70 @@ class Spectrum:
 
 
 def principal_spectrum(train: Dataset) -> Spectrum:
-    """The spectrum of the flattened, mean-centered inputs of ``train``; the components are stored in the cache."""
-    return Spectrum(cached_basis(train).variance)
+    """The spectrum of a training set's flattened, mean-centered inputs.
+
+    With few coordinates from the d x d covariance, whose components are kept in the cache; with few points from the
+    n x n Gram matrix, which has the same eigenvalues; with many of both the first 256 variances come from a
+    randomized subspace iteration (Halko, Martinsson & Tropp 2011, Algorithm 4.4). The rest of the variance, which is
+    known exactly, is then spread evenly: the number of components for a share is an upper bound beyond the first 256.
+
+    Args:
+        train: the training split.
+    """
+    n, d = len(train), int(np.prod(train.shape))
+    if d <= MOST_COORDINATES:
+        return Spectrum(cached_basis(train).variance)
+    flat = train.x.reshape(n, -1)
+    if n * n * d <= MOST_PRODUCTS:
+        return Spectrum(_by_gram(flat))
+    return Spectrum(_randomized(flat))
+
+
+def _blocks(flat: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Rows of pixels in [0, 1], about 64 MB at a time."""
+    step = max(1, (1 << 24) // flat.shape[1])
+    for start in range(0, len(flat), step):
+        yield slice(start, start + step), as_float(np.asarray(flat[start : start + step]))
+
+
+def _mean(flat: NDArray[Any]) -> NDArray[np.float64]:
+    return sum((rows.sum(0, dtype=np.float64) for _, rows in _blocks(flat)), np.zeros(flat.shape[1])) / len(flat)
+
+
+def _by_gram(flat: NDArray[Any]) -> NDArray[np.float64]:
+    """Variances [min(n, d)] from the Gram matrix of centered rows; products are float32, the matrix float64."""
+    mean, n = _mean(flat).astype(np.float32), len(flat)
+    gram = np.zeros((n, n))
+    with progress.task("spectrum", total=n, unit="points") as task:
+        for part, rows in _blocks(flat):
+            left = rows - mean
+            for other, columns in _blocks(flat[: part.stop]):
+                gram[part, other] = left @ (columns - mean).T
+            task.advance(len(rows))
+    lower = np.tril(gram)
+    variance = np.linalg.eigvalsh(lower + np.tril(lower, -1).T) / n
+    return np.maximum(variance[::-1][: min(n, flat.shape[1])], 0)
+
+
+def _randomized(flat: NDArray[Any]) -> NDArray[np.float64]:
+    """The leading variances by subspace iteration, and the rest of the variance spread evenly."""
+    n, d = flat.shape
+    mean, count = _mean(flat).astype(np.float32), LEADING + OVERSAMPLED
+    basis = numpy_stream(0, "spectrum").normal(size=(d, count)).astype(np.float32)
+    total, variance = 0.0, np.zeros(count)
+    with progress.task("spectrum", total=ITERATIONS * n, unit="points") as task:
+        for _ in range(ITERATIONS):
+            basis = np.linalg.qr(basis)[0]
+            product, total = np.zeros((d, count), np.float32), 0.0
+            small = np.zeros((count, count))
+            for _, rows in _blocks(flat):
+                centered = rows - mean
+                along = centered @ basis
+                product += centered.T @ along
+                small += along.T.astype(np.float64) @ along
+                total += float(np.einsum("nd,nd->", centered, centered, dtype=np.float64))
+                task.advance(len(rows))
+            variance = np.linalg.eigvalsh(small)[::-1] / n
+            basis = product
+    variance, rest = np.maximum(variance[:LEADING], 0), min(n - 1, d) - LEADING
+    return np.concatenate([variance, np.full(rest, max(total / n - variance.sum(), 0.0) / rest)])

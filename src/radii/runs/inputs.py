@@ -87,8 +87,10 @@ def save_data(data: Data, folder: Path) -> DataSpec:
 
 
 def ball_on(ball: Ball, data: Data) -> Ball:
-    """``ball`` without its box, where the features of ``data`` lie outside [0, 1]."""
-    return ball.model_copy(update={"box": None}) if data.train.box is None else ball
+    """``ball`` as it is on ``data``: without a box for features outside [0, 1], with the features that stay fixed."""
+    fixed = () if data.train.rules is None else data.train.rules.fixed
+    box = None if data.train.box is None else ball.box
+    return Ball(ball.norm, ball.radius, box, fixed or ball.fixed)
 
 
 def choose_rows(split: Dataset, points: int, seed: int) -> NDArray[np.int64]:

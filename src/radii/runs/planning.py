@@ -18,7 +18,7 @@ from radii.runs.inputs import Component, DataSpec
 from radii.runs.inputs import data_spec as content_spec
 from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
-from radii.spec import explain
+from radii.spec import explain, setting_names
 from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.loop import Recipe
@@ -88,7 +88,9 @@ def train_step(
             seed=seed,
         )
     except ValidationError as error:
-        raise explain(error, "training settings") from error
+        known = [*setting_names(Recipe), *(f"model.{name}" for name in MODELS.arguments(model, {}))]
+        known += [f"method.{name}" for name in METHODS.arguments(method, {})]
+        raise explain(error, "training settings", known) from error
 
 
 def named_training(

@@ -13,6 +13,7 @@ from typing import Any
 
 from radii.budget import BUDGETS as BUDGETS
 from radii.budget import Budget as Budget
+from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step
 from radii.tables import ChartSpec, Table
@@ -95,6 +96,8 @@ STUDIES = Registry(
 
 
 def registered_study(name: str) -> Study:
-    """The study called ``name``: of the papers, or published by a plugin."""
-    study: Study = STUDIES.entry(name)
+    """The study called ``name``: of the papers, published by a package, or at an import path."""
+    study = STUDIES.entry(name)
+    if not isinstance(study, Study):
+        raise InputError(f"The study {name!r} must be a radii.studies.study.Study, got {type(study).__name__} instead.")
     return study

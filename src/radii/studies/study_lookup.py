@@ -11,6 +11,7 @@ from pathlib import Path
 from radii.atomic import write_whole
 from radii.budget import Budget
 from radii.errors import InputError, unknown_name
+from radii.registry import is_import_path
 from radii.runs.store import Store
 from radii.spec import read_json
 from radii.studies import toml
@@ -30,14 +31,15 @@ def find_study(reference: str, store: Store, trust: Collection[str] = ()) -> Stu
     """The study that a user names.
 
     Args:
-        reference: the name of a study of the papers, a TOML file, or the name of a study started before.
+        reference: the name of a study of the papers or of another package, an import path of a :class:`Study`, a TOML
+            file, or the name of a study started before.
         store: where studies were started.
         trust: import paths that a file may name.
 
     Raises:
         InputError: there is no such study, or its file has mistakes.
     """
-    if reference in STUDIES:
+    if reference in STUDIES or is_import_path(reference):
         return registered_study(reference)
     if reference.endswith(".toml"):
         return toml.load(Path(reference), trust)

@@ -37,7 +37,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from radii.attacks.suite import FORMER_NAMES, SUITES
+from radii.attacks import SUITES
+from radii.attacks.suite import FORMER_NAMES
 from radii.budget import BUDGETS, check_budget
 from radii.data import hub, sources, variant_chain
 from radii.errors import InputError, unknown_name

@@ -164,6 +164,7 @@ def region_of(x: Tensor, ball: Ball, dtype: torch.dtype) -> Region:
     lower, upper = center - radius - slack, center + radius + slack
     if ball.box is not None:
         lower, upper = lower.clamp_min(ball.box[0]), upper.clamp_max(ball.box[1])
+    lower, upper = ball.keep_fixed(lower, center - slack), ball.keep_fixed(upper, center + slack)
     return Region(center, lower, upper, radius if ball.norm == "l2" else None)
 
 

@@ -1,4 +1,4 @@
-"""The file formats of datasets: parquet in the Hugging Face layout, .npz, and a folder of images by class.
+"""The file formats of datasets: a folder of images by class, parquet, CSV and .npz.
 
 The readers open files of unknown origin: no pickle, no decompression bomb, and
 every fault is one :class:`~radii.errors.InputError` that names the file or row.
@@ -6,6 +6,7 @@ every fault is one :class:`~radii.errors.InputError` that names the file or row.
 
 from radii.data.formats.reader import (
     Encoded,
+    Reading,
     Side,
     Source,
     format_of,
@@ -15,4 +16,14 @@ from radii.data.formats.reader import (
     regular_files,
 )
 
-__all__ = ["Encoded", "Side", "Source", "format_of", "identity", "known_identity", "open_source", "regular_files"]
+__all__ = [
+    "Encoded",
+    "Reading",
+    "Side",
+    "Source",
+    "format_of",
+    "identity",
+    "known_identity",
+    "open_source",
+    "regular_files",
+]

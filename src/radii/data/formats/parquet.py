@@ -14,7 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radii.data.formats.reader import TEST_NAMES, Side, Source, check_regular, class_numbers, entries_below, named_sides
+from radii.data.formats.reader import (
+    TEST_NAMES,
+    Reading,
+    Side,
+    Source,
+    check_regular,
+    class_numbers,
+    entries_below,
+    named_sides,
+)
 from radii.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "images", "pixel_values", "picture")
@@ -46,11 +55,23 @@ class ParquetImages:
                     first += size
 
 
-def read(path: Path) -> Source:
-    """Read ``path``: a parquet file, or a folder whose file or folder names begin with train, test or validation."""
-    groups = _splits(path)
+def read(path: Path, reading: Reading | None = None) -> Source:
+    """A parquet file, or a folder whose file or folder names begin with train, test or validation.
+
+    Without an image column all columns but the label are features.
+
+    Args:
+        path: the file or folder.
+        reading: names the label column.
+    """
+    reading, groups = reading or Reading(), _splits(path)
     schemas = [_schema(files[0]) for files in groups.values()]
-    image, label = _column(schemas[0], IMAGE_COLUMNS, "image", path), _column(schemas[0], LABEL_COLUMNS, "label", path)
+    if not set(IMAGE_COLUMNS) & set(schemas[0].names):
+        from radii.data.formats.features import read_table
+
+        return read_table({side: _table(files) for side, files in groups.items()}, path, reading)
+    image = _column(schemas[0], IMAGE_COLUMNS, "image", path)
+    label = _column(schemas[0], (reading.label,) if reading.label else LABEL_COLUMNS, "label", path)
     raw = [_labels(files, label) for files in groups.values()]
     labels, classes = class_numbers(raw, _class_names(schemas[0], label, path), path)
     sides = {
@@ -58,6 +79,17 @@ def read(path: Path) -> Source:
         for (side, files), y in zip(groups.items(), labels, strict=True)
     }
     return Source(classes, sides)
+
+
+def _table(files: list[Path]) -> pa.Table:
+    parts = []
+    for file in files:
+        with open_parquet(file) as parquet:
+            parts.append(parquet.read())
+    try:
+        return pa.concat_tables(parts)
+    except pa.ArrowException as error:
+        raise InputError(f"{files[0]} and its neighbors have different columns: {error}.") from error
 
 
 @contextmanager

@@ -12,10 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.checksums import digests, known_digests
+from radii.data.feature_rules import FeatureRules
 from radii.errors import InputError
 
-IMAGES = (".png", ".jpg", ".jpeg", ".webp")
-ACCEPTED = "a parquet file or folder, an .npz file with x and y, or a folder of images by class (PNG, JPEG, WebP)"
+IMAGES = (
+    ".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".dib", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm",
+    ".pnm", ".jp2", ".j2k", ".avif", ".tga", ".pcx", ".sgi", ".qoi",
+)  # fmt: skip
+ACCEPTED = "a folder of images by class, a parquet file or folder, a CSV file, or an .npz file with x and y"
+TABLES = (".csv", ".tsv", ".parquet")
 TEST_NAMES = ("test", "validation", "valid", "val")
 
 
@@ -26,6 +31,31 @@ class Encoded(Protocol):
 
     def images(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
         """Place (for error messages) and bytes of each of the images start..stop-1."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a source is read.
+
+    Args:
+        label: the label column of a table; None for the usual names.
+        skip_bad: images that cannot be decoded are left out.
+        steps: ``resize:…``, ``crop:…`` and ``gray``, applied to every image while it is decoded.
+    """
+
+    label: str | None = None
+    skip_bad: bool = False
+    steps: tuple[str, ...] = ()
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the steps give all images one size."""
+        return any(step != "gray" for step in self.steps)
+
+    def identity(self) -> dict[str, Any]:
+        """What distinguishes arrays read so from those read plainly; empty for a plain reading."""
+        plain = Reading()
+        return {"reading": [self.label, self.skip_bad, *self.steps]} if self != plain else {}
 
 
 @dataclass(frozen=True)
@@ -48,10 +78,14 @@ class Source:
     Args:
         classes: the names of the classes.
         sides: ``train`` and ``test``, or ``all`` where the files have no split.
+        rules: which features may change, of a table.
+        notes: sentences that the user must read.
     """
 
     classes: tuple[str, ...]
     sides: dict[str, Side]
+    rules: FeatureRules | None = None
+    notes: tuple[str, ...] = ()
 
 
 def identity(path: Path) -> dict[str, Any]:
@@ -69,7 +103,11 @@ def known_identity(path: Path) -> dict[str, Any] | None:
 
 
 def _identity(path: Path, contents: dict[str, str]) -> dict[str, Any]:
-    return {"path": str(path.resolve()), "files": sorted(contents.items())}
+    pictures = any(name.lower().endswith(IMAGES) for name in contents)  # read otherwise before a census was taken
+    notes = path.with_suffix(".toml")
+    noted = path.suffix.lower() in TABLES and notes.is_file()
+    content = {"path": str(path.resolve()), "files": sorted(contents.items())} | ({"reader": 2} if pictures else {})
+    return content | ({"notes": notes.read_bytes().hex()} if noted else {})
 
 
 def regular_files(path: Path) -> list[Path]:
@@ -100,25 +138,38 @@ def _below(folder: Path, above: frozenset[str]) -> Iterator[Path]:
 def format_of(path: Path) -> str | None:
     """The format of ``path`` by its names only: parquet, npz or folder; None if it is no dataset."""
     if path.is_file():
-        return {".parquet": "parquet", ".npz": "npz"}.get(path.suffix.lower())
+        kinds = {".parquet": "parquet", ".npz": "npz", ".csv": "csv", ".tsv": "csv"}
+        return kinds.get(path.suffix.lower())
     suffixes = {file.suffix.lower() for file in entries_below(path)}
     if ".parquet" in suffixes:
         return "parquet"
     return "folder" if suffixes & set(IMAGES) else None
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path, reading: Reading | None = None) -> Source:
     """Open the dataset at ``path``, in any of the formats.
+
+    Args:
+        path: a file or folder.
+        reading: the label column, what to do with bad images, and their size.
 
     Raises:
         InputError: no known format, or a damaged file.
     """
-    from radii.data.formats import folder, npz, parquet
+    from radii.data.formats import features, folder, npz, parquet
 
-    readers = {"parquet": parquet.read, "npz": npz.read, "folder": folder.read}
+    reading = reading or Reading()
     kind = format_of(path)
-    if kind is not None:
-        return readers[kind](path)
+    if reading.label is not None and kind in ("npz", "folder"):
+        raise InputError(f"--label names a column of a CSV or parquet file; {path} has none.")
+    if kind == "parquet":
+        return parquet.read(path, reading)
+    if kind == "csv":
+        return features.read_csv(path, reading)
+    if kind == "npz":
+        return npz.read(path)
+    if kind == "folder":
+        return folder.read(path, reading)
     if path.is_dir():
         raise InputError(f"The folder {path} holds neither parquet files nor images; a dataset is {ACCEPTED}.")
     raise InputError(f"The file {path} is of no known format; a dataset is {ACCEPTED}.")

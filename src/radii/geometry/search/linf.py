@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.geometry.search.best import Best
-from radii.geometry.search.points import Points
+from radii.geometry.search.points import Points, rows_at_a_time
 
 COORDINATES, LEVELS, SEEDS, CHUNK = 128, 16, 10, 256
 ROUNDING = 2.0**-22  # of float32 intervals; uint8 has none
@@ -132,7 +132,8 @@ def central(references: Points, rng: np.random.Generator, block: int = 1024) -> 
 
 def _gaps(sample: Points, others: Points, reach: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which coordinates exclude which sampled pairs: [pairs, d]."""
-    q, r = rng.integers(0, len(sample), 1500), rng.integers(0, len(others), 1500)
+    pairs = rows_at_a_time(sample.dimensions, 1500, 1 << 26)
+    q, r = rng.integers(0, len(sample), pairs), rng.integers(0, len(others), pairs)
     gap = np.abs(sample.rows[q].astype(np.float32) - others.rows[r].astype(np.float32))
     return gap > reach[q, None]
 

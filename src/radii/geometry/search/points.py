@@ -83,3 +83,8 @@ def check_finite(points: Points, name: str, block: int = 1 << 16) -> None:
     for start in range(0, len(points), block):
         if not np.isfinite(points.rows[start : start + block].sum(dtype=np.float64)):
             raise InputError(f"{name} must hold finite numbers, got NaN or infinity in rows from {start} on.")
+
+
+def rows_at_a_time(dimensions: int, usual: int, numbers: int = 1 << 23) -> int:
+    """The usual number of rows, or fewer where they would hold more than so many numbers (photographs)."""
+    return max(1, min(usual, numbers // dimensions))

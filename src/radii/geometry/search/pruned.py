@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.geometry.search.best import Best
-from radii.geometry.search.points import Points, fixed
+from radii.geometry.search.points import Points, fixed, rows_at_a_time
 
 COMPONENTS, GROUP, CHUNK, TILE = 128, 16, 256, 2048
 UNIT = 2.0**-24  # rounding of one float32 operation
@@ -40,9 +40,9 @@ class ProjectedSearch:
         """The k best references of each query; ``numbers`` are the queries' own references or -1."""
         from radii.geometry.search.kernels import sweep
 
-        best = Best.empty(len(queries), k)
-        for start in range(0, len(queries), CHUNK):
-            part = slice(start, start + CHUNK)
+        best, chunk = Best.empty(len(queries), k), rows_at_a_time(queries.dimensions, CHUNK)
+        for start in range(0, len(queries), chunk):
+            part = slice(start, start + chunk)
             rows, labels = np.array(queries.rows[part], order="C"), fixed(queries.labels[part])
             own = project(rows, self.mean, self.directions)
             length = (own.astype(np.float64) ** 2).sum(1)
@@ -71,10 +71,11 @@ def prepare_l2(references: Points, want: int, rng: np.random.Generator) -> Proje
     """Fit directions on a sample of ``references`` by ``rng`` and project all of them; ``want`` as in the kernels."""
     mean, directions = principal_directions(references.rows, COMPONENTS, rng)
     projected = np.empty((len(references), directions.shape[1] + 2), np.float32)
-    for start in range(0, len(references), 512):
-        part = project(references.rows[start : start + 512], mean, directions)
-        projected[start : start + 512, :-1] = part
-        projected[start : start + 512, -1] = (part.astype(np.float64) ** 2).sum(1)
+    step = rows_at_a_time(references.dimensions, 512)
+    for start in range(0, len(references), step):
+        part = project(references.rows[start : start + step], mean, directions)
+        projected[start : start + step, :-1] = part
+        projected[start : start + step, -1] = (part.astype(np.float64) ** 2).sum(1)
     return ProjectedSearch(references, want, mean, directions, projected)
 
 
@@ -86,6 +87,7 @@ def principal_directions(
     Three rounds of subspace iteration on ``sample`` rows, drawn by ``rng``. The bound holds for any orthonormal
     directions; good ones only make it tight.
     """
+    sample = rows_at_a_time(rows.shape[1], sample, 1 << 26)
     some = rows[np.sort(rng.choice(len(rows), min(sample, len(rows)), replace=False))].astype(np.float32)
     mean = some.mean(0, dtype=np.float64)
     centered = some - mean.astype(np.float32)
@@ -116,9 +118,9 @@ class GroupedSearch:
         """The k best references of each query; ``numbers`` are the queries' own references or -1."""
         from radii.geometry.search.kernels import group_bounds, sweep
 
-        best = Best.empty(len(queries), k)
-        for start in range(0, len(queries), CHUNK):
-            part = slice(start, start + CHUNK)
+        best, chunk = Best.empty(len(queries), k), rows_at_a_time(queries.dimensions, CHUNK)
+        for start in range(0, len(queries), chunk):
+            part = slice(start, start + chunk)
             rows, labels = np.array(queries.rows[part], order="C"), fixed(queries.labels[part])
             own, length = group_sums(rows)
             score = best.score[part]
@@ -148,7 +150,8 @@ class GroupedSearch:
 
 def prepare_l1(references: Points, want: int) -> GroupedSearch:
     """Sum all ``references`` over groups of coordinates; ``want`` as in the kernels."""
-    parts = [group_sums(references.rows[start : start + 512]) for start in range(0, len(references), 512)]
+    step = rows_at_a_time(references.dimensions, 512)
+    parts = [group_sums(references.rows[start : start + step]) for start in range(0, len(references), step)]
     longest = max(float(length.max()) for _, length in parts)
     return GroupedSearch(references, want, np.concatenate([sums for sums, _ in parts]), longest)
 

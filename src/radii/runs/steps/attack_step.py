@@ -13,6 +13,7 @@ from radii.attacks.by_name import attack, attack_by_name
 from radii.evaluation.accuracy import accuracy
 from radii.models.classifier import predict, usable
 from radii.models.io.tensor_files import read_tensors, write_tensors
+from radii.registry import is_import_path
 from radii.runs.inputs import DataSpec, ball_on, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.step import Step
@@ -37,7 +38,8 @@ class AttackStep(Step):
     @field_validator("attack")
     @classmethod
     def _known(cls, name: str) -> str:
-        attack_by_name(name)
+        if not is_import_path(name):  # what a file names is not imported while it is only read
+            attack_by_name(name)
         return name
 
     def describe(self) -> str:

@@ -15,7 +15,7 @@ from radii.certificates import choose, lipschitz
 from radii.certificates.certificate import Certificate
 from radii.certificates.smoothing.proportion import certified_accuracy_of_distribution
 from radii.data.dataset import Data
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError
 from radii.evaluation.accuracy import accuracy, certified_curve
 from radii.models.classifier import usable
 from radii.models.io.tensor_files import write_tensors
@@ -85,8 +85,7 @@ class Certify(Step):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        if method not in (*choose.METHODS, "auto"):
-            raise unknown_name("certificate", method, (*choose.METHODS, "auto"))
+        choose.check_method(method)
         return method
 
     def describe(self) -> str:

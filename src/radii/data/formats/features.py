@@ -1,0 +1,125 @@
+"""Tables of features: CSV, and parquet without images. One column is the label, all others are numbers or words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from radii.data.feature_rules import read_notes
+from radii.data.formats.reader import Reading, Side, Source, class_numbers
+from radii.errors import InputError
+
+LABELS = ("label", "labels", "class", "target", "y", "species", "outcome")
+MOST_WORDS = 50  # a column of more different words is no category
+
+
+def read_csv(path: Path, reading: Reading) -> Source:
+    """A CSV or TSV file with a header line."""
+    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    try:
+        table = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=separator))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{path} is not a whole CSV file: {str(error).splitlines()[0]}.") from error
+    return read_table({"all": table}, path, reading)
+
+
+def read_table(tables: dict[str, pa.Table], path: Path, reading: Reading) -> Source:
+    """Features and labels of tables with equal columns, one for each split.
+
+    Numbers, true and false become float32. A column of words becomes a one-hot group of columns ``name=word``.
+
+    Args:
+        tables: by split.
+        path: the file or folder; the notes beside it are read.
+        reading: names the label column.
+
+    Raises:
+        InputError: no label column, missing values, or columns that are no features; all of them in one sentence.
+    """
+    notes = read_notes(path)
+    whole = next(iter(tables.values()))
+    label = _label_column(whole.column_names, reading.label or notes.label, path)
+    names = [name for name in whole.column_names if name != label and name not in notes.drop]
+    words = {name: _distinct(tables, name) for name in names if _is_words(whole.schema.field(name).type)}
+    _check_columns(tables, names, label, words, path)
+    groups = {name: [f"{name}={word}" for word in values] for name, values in words.items()}
+    columns = [column for name in names for column in groups.get(name, [name])]
+    labels, classes = class_numbers([_labels(table.column(label)) for table in tables.values()], None, path)
+    rules = notes.rules(columns, list(groups.values()), path)
+    sides = {
+        side: Side(y, _features(table, names, words)) for (side, table), y in zip(tables.items(), labels, strict=True)
+    }
+    return Source(classes, sides, rules=rules)
+
+
+def _label_column(columns: list[str], wanted: str | None, path: Path) -> str:
+    if wanted is not None:
+        if wanted in columns:
+            return wanted
+        raise InputError(f"{path} has no column {wanted!r}; its columns are {', '.join(columns)}.")
+    known = next((name for name in columns if name.lower() in LABELS), None)
+    if known is None:
+        raise InputError(f"Which column of {path} is the label? Say it: --label COLUMN, one of {', '.join(columns)}.")
+    return known
+
+
+def _is_words(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _distinct(tables: dict[str, pa.Table], name: str) -> list[str]:
+    return sorted({str(value) for table in tables.values() for value in table.column(name).unique().to_pylist()})
+
+
+def _check_columns(
+    tables: dict[str, pa.Table], names: list[str], label: str, words: dict[str, list[str]], path: Path
+) -> None:
+    """All faults of the columns in one sentence."""
+    faults = []
+    for table in tables.values():
+        for name in [label, *names]:
+            if name not in table.column_names:
+                faults.append(f"{name} is not in every split")
+            elif missing := table.column(name).null_count:
+                faults.append(f"{name} has {missing} missing values")
+            elif name != label and name not in words and not _is_number(table.schema.field(name).type):
+                faults.append(f"{name} is {table.schema.field(name).type}, neither numbers nor words")
+    faults += [f"{name} has {len(own)} different words" for name, own in words.items() if len(own) > MOST_WORDS]
+    if not names:
+        faults.append("there is no column beside the label")
+    if faults:
+        shown = "; ".join(dict.fromkeys(faults))
+        raise InputError(
+            f'{path} cannot be used: {shown}. Fill or leave out columns: drop = ["NAME"] in '
+            f"{path.with_suffix('.toml').name}."
+        )
+
+
+def _labels(column: pa.ChunkedArray) -> NDArray[Any]:
+    values = np.array(column.to_pylist())
+    if values.dtype.kind == "f" and np.array_equal(values, np.rint(values)):
+        return values.astype(np.int64)
+    if values.dtype.kind == "b":
+        return values.astype(np.int64)
+    return values
+
+
+def _features(table: pa.Table, names: list[str], words: dict[str, list[str]]) -> NDArray[np.float32]:
+    parts: list[NDArray[np.float32]] = []
+    for name in names:
+        values = table.column(name).to_pylist() if name in words else table.column(name).to_numpy()
+        if name in words:
+            own = np.array([str(value) for value in values])
+            parts += [(own == word).astype(np.float32) for word in words[name]]
+        else:
+            parts.append(np.asarray(values).astype(np.float32))
+    return np.stack(parts, 1)

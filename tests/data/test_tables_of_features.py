@@ -1,0 +1,126 @@
+"""CSV and parquet tables: labels, words, immutable and one-hot features, respected by attacks and audits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import radii
+from radii.data.sources import load
+from radii.errors import InputError
+from radii.runs.inputs import ball_on
+from radii.threat import Ball
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """60 people: age and two scores, a color in words, whether they smoke; the label says which score is larger."""
+    frame = pd.DataFrame(
+        {
+            "age": RNG.integers(20, 80, 60) / 100,
+            "color": RNG.choice(["red", "blue", "green"], 60),
+            "smokes": RNG.integers(0, 2, 60).astype(bool),
+            "first": RNG.random(60),
+            "second": RNG.random(60),
+        }
+    )
+    frame["result"] = np.where(frame["first"] > frame["second"], "pass", "fail")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    frame.to_parquet(tmp_path / "people.parquet")
+    return tmp_path / "people.csv"
+
+
+def test_a_label_column_and_words(table: Path) -> None:
+    with pytest.raises(InputError, match=r"Which column of .* is the label. Say it: --label COLUMN, one of age, color"):
+        load(str(table))
+    with pytest.raises(InputError, match="has no column 'resul'; its columns are"):
+        load(f"{table}+label:resul")
+    data = load(f"{table}+label:result")
+    assert data.classes == ("fail", "pass")
+    assert data.shape == (7,)
+    rules = data.train.rules
+    assert rules is not None
+    assert rules.names == ("age", "color=blue", "color=green", "color=red", "smokes", "first", "second")
+    assert rules.one_hot == ((1, 2, 3),)
+    assert (data.train.x[:, 1:4].sum(1) == 1).all()
+    same = load(f"{table.with_suffix('.parquet')}+label:result")
+    assert same.train.digest == data.train.digest
+
+
+def test_notes_beside_the_table(table: Path) -> None:
+    before = load(f"{table}+label:result").train.digest
+    table.with_suffix(".toml").write_text('label = "result"\ndrop = ["smokes"]\nimmutable = ["age"]\n')
+    data = load(str(table))
+    assert data.train.rules is not None
+    assert data.train.rules.fixed == (0, 1, 2, 3)
+    assert data.train.digest != before, "other rules are other data"
+    assert ball_on(Ball("linf", 0.1), data).fixed == (0, 1, 2, 3)
+    for text, says in (
+        ("immutable = ['ages']", "No column of .* is called 'ages'. Did you mean 'age'"),
+        ("inmutable = ['age']", "Did you mean 'immutable'"),
+        ("immutable = 'age'", "immutable must be a list of column names"),
+        ("immutable = ", "is not TOML"),
+    ):
+        table.with_suffix(".toml").write_text(f'label = "result"\n{text}\n')
+        with pytest.raises(InputError, match=says):
+            load(str(table))
+
+
+def test_all_faults_of_a_table_at_once(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "name": [f"n{i}" for i in range(3)], "y": [0, 1, 0]})
+    big = pd.concat([frame] * 40, ignore_index=True)
+    big["name"] = [f"n{i}" for i in range(len(big))]
+    big.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=r"a has 40 missing values; name has 120 different words"):
+        load(str(tmp_path / "t.csv"))
+    (tmp_path / "e.csv").write_text("")
+    with pytest.raises(InputError, match="is not a whole CSV file"):
+        load(str(tmp_path / "e.csv"))
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("name", ["apgd-ce", "apgd-t", "fab-t", "square", "pgd", "minimum-norm", "noise"])
+def test_no_attack_changes_a_fixed_feature(norm: str, name: str) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    x = torch.rand(40, 6)
+    y = net(x).argmax(1)
+    ball = Ball(norm, 0.3, fixed=(0, 4))  # type: ignore[arg-type]
+    result = radii.attack(net, x, y, ball, name=name)
+    assert torch.equal(result.x_adv[:, [0, 4]], x[:, [0, 4]])
+    free = radii.attack(net, x, y, Ball(norm, 0.3), name=name)  # type: ignore[arg-type]
+    assert int(result.broken.sum()) <= int(free.broken.sum()) + 2
+    if name.startswith("apgd"):
+        assert bool(result.broken.any())
+
+
+def test_bounds_use_fixed_features() -> None:
+    """A network that reads fixed features only cannot be broken, and CROWN proves it."""
+    net = nn.Linear(4, 2, bias=False)
+    net.weight.data = torch.tensor([[1.0, 0, 0, 0], [-1.0, 0, 0, 0]])
+    x = torch.rand(10, 4) * 0.5 + 0.25
+    fixed = radii.certify(net, x, "auto", Ball("linf", 0.4, fixed=(0,)))
+    assert bool((radii.evaluate(net, x, net(x).argmax(1), Ball("linf", 0.4, fixed=(0,))).points.changed == 0).all())
+    assert fixed.radius.shape == (10,)
+
+
+def test_points_that_differ_in_a_fixed_feature_never_meet() -> None:
+    from radii.geometry.separation import separation
+
+    x = np.array([[0.0, 0.1], [0.0, 0.4], [1.0, 0.1], [1.0, 0.11], [2.0, 0.0]], np.float32)
+    y = np.array([0, 1, 1, 0, 0])
+    free, kept = separation(x, y), separation(x, y, fixed=(0,))
+    assert free.distance[0] == pytest.approx(0.3)
+    assert kept.distance[:4] == pytest.approx([0.3, 0.3, 0.01, 0.01])
+    assert kept.distance[4] == np.inf
+    assert kept.neighbor.tolist() == [1, 0, 3, 2, -1]
+    assert kept.summary()["minimum"] == pytest.approx(0.01)
+    apart = separation(x[:1], y[:1], (x[1:], y[1:]), fixed=(0,))
+    assert apart.neighbor.tolist() == [0]
