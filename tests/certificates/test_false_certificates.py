@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from radii.certificates import bounds, lipschitz
+from radii.certificates.complete import true_radius
 from radii.certificates.smoothing import randomized
 from radii.errors import InputError
 from radii.models.classifier import predict
@@ -406,6 +407,8 @@ def test_detector_neurons_get_no_certificate(kind: str) -> None:
     methods = [lambda method=method: bounds.certify(model, x, [radius], "linf", method) for method in BOUNDS]
     for attempt in (
         *methods,
+        lambda: true_radius.certify(model, x, [radius], seconds=20),
+        lambda: true_radius.certify(model, x, [radius], norm="l2", seconds=20),
         lambda: lipschitz.certify(model, x),
         lambda: lipschitz.certify(model.double(), x.double()),
     ):

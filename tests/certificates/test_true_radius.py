@@ -10,7 +10,7 @@ from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.network import build
 from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.relaxations import MaxPool
-from radii.certificates.bounds.rows import Domain
+from radii.certificates.bounds.rows import Domain, least
 from radii.certificates.bounds.tracing import trace
 from radii.certificates.choose import certify, choose
 from radii.certificates.complete.tournament import without_pools
@@ -134,3 +134,20 @@ def test_the_choice_spends_what_is_left_on_complete_verification() -> None:
     assert found.methods == again.methods
     poor = choose(hinge(), x, ball, radii=radii, last="complete", passes=200)
     assert any("complete" in refusal for refusal in poor.refusals)
+
+
+def test_lines_over_a_ball_that_its_box_cuts() -> None:
+    generator = torch.Generator().manual_seed(0)
+    center = torch.rand(1, 5, generator=generator).double()
+    domain = Domain(torch.zeros(1, 5).double(), torch.ones(1, 5).double(), center, 0.6)
+    rows = torch.randn(20, 5, generator=generator).double()
+    bound = least(rows, domain, torch.zeros(20, dtype=torch.int64))
+    points = torch.rand(400_000, 5, generator=generator).double()
+    points = points[(points - center).norm(dim=1) <= 0.6]
+    smallest = (points @ rows.T).amin(0)
+    assert (bound <= smallest).all()
+    assert (smallest - bound < 0.25).all()
+    alone = rows @ center[0] - 0.6 * rows.norm(dim=1)
+    corners = (rows.clamp_max(0)).sum(1)
+    assert (bound >= torch.maximum(alone, corners) - 1e-9).all()
+    assert (bound > torch.maximum(alone, corners) + 1e-3).any()

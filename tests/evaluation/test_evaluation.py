@@ -172,7 +172,7 @@ def test_complete_verification_closes_brackets(norm: Norm) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(24, 12), nn.ReLU(), nn.Linear(12, 3)).eval()
     x = torch.rand(4, 24)
-    y, ball = model(x).argmax(1), Ball(norm, 0.02, None)
+    y, ball = model(x).argmax(1), Ball(norm, 0.02)
     open_ = evaluate(model, x, y, ball, suite="fast", certificate=None)
     closed = evaluate(model, x, y, ball, suite="fast", certificate=None, complete=60)
     assert open_.radius_known().correct == 0

@@ -110,16 +110,15 @@ def evaluate(
     if complete > 0:
         from radii.evaluation.closing import close_brackets
 
+        before = proved_radius
         proved_radius, broken, nearest, closed = close_brackets(
-            model, x, ball, proved_radius, reached.distance, reached.nearest, complete
+            model, x, ball, before, reached.distance, reached.nearest, complete
         )
         reached = reached.with_errors(x, ball, nearest, broken, "complete")
         distance = reached.distance.cpu().numpy()
-        proved, more, method = (
-            proved_radius >= ball.radius,
-            more + closed,
-            " + ".join(filter(None, (method, "complete"))),
-        )
+        proved, more = proved_radius >= ball.radius, more + closed
+        if (proved_radius > before).any():
+            method = " + ".join(filter(None, (method, "complete")))
     points = PointTable(
         label=y.cpu().numpy(),
         prediction=prediction.cpu().numpy(),
