@@ -203,6 +203,7 @@ class ChartSpec:
         title: the finding, in a sentence.
         note: how to read it.
         dash: key of what has a dash pattern of its own (curves).
+        first_color: the theme's color of the first series; a color has one meaning on a page.
         step: stairs at or below a falling curve: what is proved at a radius is proved at smaller ones.
         fit: rows of the same fields, drawn as lines below points; with bands if they have y's interval.
         rules: vertical lines at values of x.
@@ -220,6 +221,7 @@ class ChartSpec:
     title: str = ""
     note: str = ""
     dash: str = ""
+    first_color: int = 0
     step: bool = False
     fit: Sequence[Row] = ()
     rules: Sequence[Rule] = ()

@@ -1,18 +1,39 @@
-"""``radii assess``: from a dataset to one report."""
+"""``radii assess``: from a dataset, and one's own models, to one report."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from radii.cli import options, terminal
+from radii.errors import InputError
+
+if TYPE_CHECKING:
+    from radii.report.live import LiveReport
+    from radii.runs.model_source import ModelSource
+    from radii.runs.store import Store
+    from radii.studies.assess import Assessment, AssessmentPlan
+
+LINGER = 10  # seconds in which a browser may fetch the finished page
 
 
 def assess(
     dataset: options.DatasetName,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", metavar="MODEL", help="Your own model, as in evaluate. Repeatable.")
+    ] = None,
+    weights: Annotated[
+        list[Path] | None, typer.Option("--weights", metavar="FILE", help="Of each --model, in order. Repeatable.")
+    ] = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    trust: options.Trust = None,
+    references: Annotated[bool, typer.Option(help="Train radii's two classifiers and show them, too.")] = True,
     threat: options.OptionalThreat = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
     points: options.Points = 500,
@@ -25,35 +46,85 @@ def assess(
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The report, .html.", callback=options.writable)
     ] = Path("report.html"),
+    live: Annotated[bool, typer.Option("--live", help="Serve the growing report on this machine.")] = False,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,
     json: options.Json = None,
 ) -> None:
-    """How robust can a classifier on this data be, and how robust are two of them? One HTML report."""
+    """How robust can a classifier on this data be, how robust are two of them, and yours? One HTML report."""
+    from radii.atomic import write_whole
+    from radii.attacks.suite import members
     from radii.report.assessment import page
-    from radii.report.html import write
-    from radii.report.observations import observations
-    from radii.studies.assess import assess as assess_
+    from radii.report.html import render
+    from radii.runs.executors import run_steps
+    from radii.studies.assess import plan_assessment
 
-    with terminal.progress_shown():
-        assessment = assess_(
-            dataset,
-            threat,
-            epochs=epochs,
-            points=points,
-            suite=suite,
-            seed=seed,
-            store=options.open_store(store),
-            workers=workers,
-            forecast=forecast,
-            complete=complete,
-        )
-    report = page(assessment)
-    write(report, out)
+    members(suite)  # a wrong name is reported before anything is loaded
+    folder = options.open_store(store)
+    own = _own_models(dataset, folder, model or [], weights or [], mean, std, trust)
+    plan = plan_assessment(
+        dataset, threat, models=own, references=references, epochs=epochs, points=points, suite=suite, seed=seed,
+        store=folder, forecast=forecast, complete=complete,
+    )  # fmt: skip
+    console = terminal.show(json)
+    if plan.why_threat:
+        console.print(escape(f"Threat {plan.why_threat}. Choose another by --threat."), soft_wrap=True)
+    with _serving(plan, folder) if live else nullcontext() as growing:
+        with terminal.progress_shown():
+            run_steps(plan.steps, folder, workers)
+        assessment = plan.assessment(folder)
+        text = render(page(assessment))
+        write_whole(out, text.encode())
+        if growing is not None:
+            growing.finish(text)
+            growing.fetched.wait(LINGER)
+    _print(assessment, out, json)
+
+
+def _own_models(
+    dataset: str,
+    store: Store,
+    names: list[str],
+    weights: list[Path],
+    mean: str | None,
+    std: str | None,
+    trust: list[str] | None,
+) -> dict[str, ModelSource]:
+    """The user's models by the name that the report gives them."""
+    from radii.cli.evaluate import model_name
+    from radii.runs.inputs import DataSpec
+
+    if len(weights) > len(names):
+        raise InputError(f"Every --weights belongs to a --model, got {len(weights)} and {len(names)} of them.")
+    data, found = DataSpec.of(dataset), {}
+    for number, name in enumerate(names):
+        own = weights[number] if number < len(weights) else None
+        source = options.open_model(name, store, data, weights=own, trust=trust, mean=mean, std=std)
+        label = model_name(source)
+        found[label if label not in found else f"{label} ({number + 1})"] = source
+    return found
+
+
+@contextmanager
+def _serving(plan: AssessmentPlan, store: Store) -> Iterator[LiveReport]:
+    """The growing report on loopback; its address is said on stderr."""
+    from radii.report.live import LiveReport, served
+
+    growing = LiveReport(plan, store)
+    with served(growing) as address:
+        terminal.errors.print(f"The growing report: {address}", soft_wrap=True)
+        yield growing
+
+
+def _print(assessment: Assessment, out: Path, json: str | None) -> None:
+    """Table, advice and the place of the report, for people; all figures as JSON."""
+    from radii.report.findings import advice
+    from radii.report.observations import observations
+
     console = terminal.show(json)
     columns = ("classifier", "clean", "proved", "unbroken", "proved_radius", "broken_radius")
     console.print(terminal.table(assessment.table().select(*columns)))
-    console.print(escape(report.verdict))
+    console.print(escape(advice(assessment)), soft_wrap=True)
     if assessment.forecast is not None:
         outlook = assessment.forecast if isinstance(assessment.forecast, str) else assessment.forecast.verdict
         console.print(escape(f"What more data would bring: {outlook}"), soft_wrap=True)

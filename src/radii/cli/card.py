@@ -13,7 +13,7 @@ from radii.cli import options, terminal
 def card(
     result: Annotated[str, typer.Argument(metavar="RUN|JSON", help="An evaluate or gate run, or its --json.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="The card, .md.", callback=options.writable_file)
+        Path, typer.Option("--out", metavar="FILE", help="The card, .md.", callback=options.writable)
     ] = Path("README.md"),
     store: options.StoreFolder = None,
 ) -> None:

@@ -32,22 +32,23 @@ def gate(
     least: Annotated[
         int, typer.Option(min=1, help="Points to measure in any case; more let the next gate notice smaller drops.")
     ] = 100,
-    suite: options.Suite = "standard",
+    suite: options.OptionalSuite = None,
     points: options.OptionalPoints = None,
     weights: options.Weights = None,
+    mean: options.Mean = None,
+    std: options.Std = None,
+    outputs: options.ModelOutputs = "auto",
     trust: options.Trust = None,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     json: options.Json = None,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JUnit XML.", callback=options.writable_file)
-    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="JUnit XML.", callback=options.writable)] = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A comment for a pull request.", callback=options.writable_file)
+        Path | None, typer.Option(metavar="FILE", help="A comment for a pull request.", callback=options.writable)
     ] = None,
     badge: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON for a shields.io badge.", callback=options.writable_file)
+        Path | None, typer.Option(metavar="FILE", help="JSON for a shields.io badge.", callback=options.writable)
     ] = None,
 ) -> None:
     """Test requirements on points in random order until each is decided; exit code 1 if one fails."""
@@ -56,18 +57,19 @@ def gate(
     from radii.attacks.suite import members
     from radii.evaluation.gate_result import GateResult
     from radii.runs.inputs import DataSpec
-    from radii.runs.model_source import find_model
     from radii.runs.steps import Gate
     from radii.runs.steps.gate_step import FormerGate
     from radii.spec import explain
 
-    members(suite)  # a wrong name is reported before anything is loaded
+    members(suite or "standard")  # a wrong name is reported before anything is loaded
     folder = options.open_store(store, device)
     former = None if against is None else FormerGate.of(against)
-    source = find_model(model, weights=weights, trust=trust or (), store=folder)
+    data = DataSpec.of(dataset)
+    source = options.open_model(model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs)
+    suite = suite or ("black-box" if getattr(source, "answers_only", False) else "standard")
     try:
         step = Gate(
-            model=source, data=DataSpec.of(dataset), requirements=tuple(require), alpha=alpha, beta=beta,
+            model=source, data=data, requirements=tuple(require), alpha=alpha, beta=beta,
             margin=margin, suite=suite, least=least, points=points, seed=seed, against=former,
         )  # fmt: skip
     except ValidationError as error:

@@ -29,6 +29,7 @@ COMMANDS = (
     "certify",
     "gate",
     "card",
+    "compare",
     "export",
     "verify",
     "check",

@@ -129,13 +129,6 @@ def writable(target: Target) -> Target:
     return target
 
 
-def writable_file(path: Path | None) -> Path | None:
-    """Refuse a file that cannot be written before the command works for hours."""
-    if path is not None:
-        check_writable(path)
-    return path
-
-
 Json = Annotated[
     str | None,
     typer.Option("--json", metavar="PATH|-", help="Write the result as JSON; - is stdout.", callback=writable),

@@ -119,9 +119,9 @@ def training(
     data = data_spec(dataset, store)
     ball = None if threat is None else Ball.parse(threat)
     if recipe == "certified" and ball is None:
-        from radii.studies.assess import usual_threat
+        from radii.studies.usual_threats import usual_threat
 
-        ball = usual_threat(data.load())
+        ball = usual_threat(data.load()).ball
     return named_training(
         data,
         model,

@@ -252,20 +252,21 @@ class SplitScores:
         return {"train": self.train.summary(), "test": self.test.summary(), "gaps": self.gaps}
 
 
-def curve_chart(scores: Mapping[str, Scores], name: str) -> ChartSpec:
+def curve_chart(scores: Mapping[str, Scores], name: str, series: str = "split") -> ChartSpec:
     """Robust accuracy over the radius with its 95% bands: proved below, unbroken above.
 
     Args:
-        scores: the scores by split, in one norm.
+        scores: by split or model, in one norm.
         name: model and data, for the title.
+        series: what the keys of ``scores`` are.
     """
     return ChartSpec(
         "curves",
-        [row for split, own in scores.items() for row in own.curve_rows(split=split)],
+        [row for key, own in scores.items() for row in own.curve_rows(None, **{series: key})],
         Field("radius", f"{next(iter(scores.values())).ball.norm} radius"),
         ROBUST_ACCURACY,
-        "split",
+        "bound",
         f"Robust accuracy of {name}",
         "The true accuracy lies between the curves; bands are exact 95% intervals of each curve.",
-        dash="bound",
+        dash=series,
     )

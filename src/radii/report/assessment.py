@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from radii.evaluation.accuracy import ROBUST_ACCURACY, Accuracy, radius_quantile
 from radii.evaluation.examples import worst_examples
+from radii.report.findings import (
+    advice,
+    bracket_finding,
+    class_finding,
+    confusions,
+    data_finding,
+    most_proved,
+    training_finding,
+)
 from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.observations import observations
@@ -21,47 +31,44 @@ if TYPE_CHECKING:
 
 GROWTH = (
     "The certified network on nested parts of the training data, two seeds each, all trained for the same number of "
-    "steps: half of those above."
+    "steps: half of those above, so the last of them proves somewhat less than the classifier above."
 )
 MEDIANS = "Medians are over all points; a wrongly classified point counts 0."
+OTHER_COLORS = 3  # blue, orange and teal mean proved, broken and possible
 NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
 def page(assessment: Assessment) -> Report:
-    """The whole page: headline, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
+    """The whole page: advice, three radii, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
     best = most_proved(assessment)
+    names = assessment.data.classes
     sections = [
-        Section("What the data allows", (separation(assessment),), " ".join(assessment.limits.verdict)),
-        Section("Two classifiers", (trainings(assessment), learning(assessment)), "Both saw the same training data."),
         Section(
-            "Between proved and broken",
-            (bracket(assessment), outcome(assessment), *doubts(assessment), broken_radii(assessment)),
-            f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two curves "
-            "of a color: no attack can go below the proved one, and the other is what attacks left standing.",
+            bracket_finding(assessment),
+            (bracket(assessment), outcome(assessment), *doubts(assessment)),
+            f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two lines "
+            "of a pattern: no attack can go below the proved one, and the other is what attacks left standing.",
         ),
-        Section("Class by class", (by_class(assessment, best),)),
+        Section(class_finding(best.scores, names), (by_class(assessment, best), confusions(best.scores, names))),
+        Section(data_finding(assessment), (separation(assessment),), " ".join(assessment.limits.verdict)),
+        Section(training_finding(assessment), (trainings(assessment), *learning(assessment))),
     ]
     if assessment.data.train.is_image and assessment.data.shape[0] in (1, 3):
-        sections.append(Section("The first to break", tuple(gallery(assessment, model) for model in assessment.models)))
+        pictures = tuple(gallery(assessment, model) for model in assessment.models)
+        sections.insert(2, Section("The first to break", pictures))
     if assessment.forecast is not None:
         sections.append(Section("What more data would bring", growth(assessment.forecast), GROWTH))
-    sections.append(
-        Section("What the papers say of it", (on_claims(assessment),), "Claims that these figures bear on.")
-    )
+    if seen := on_claims(assessment).rows:
+        lead = "Claims that these figures bear on."
+        sections.append(Section(f"Statements of papers: {len(seen)} judged", (on_claims(assessment),), lead))
     sections.append(Section("How to reproduce", (reproduction(assessment),)))
+    own = " and ".join(model.name for model in assessment.own)
     return Report(
-        title=f"How robust is a classifier of {assessment.source}?",
+        title=f"How robust is {own or 'a classifier'} on {assessment.source}?",
         subtitle=subtitle(assessment),
-        verdict=verdict(assessment),
+        verdict=advice(assessment),
         headline=(headline(assessment, best),),
         sections=tuple(sections),
-    )
-
-
-def most_proved(assessment: Assessment) -> AssessedModel:
-    """The classifier with the highest proved accuracy; on a tie the one that attacks leave more of."""
-    return max(
-        assessment.models, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value)
     )
 
 
@@ -77,44 +84,31 @@ def subtitle(assessment: Assessment) -> str:
         str(side) for side in (assessment.data.shape[1:] if assessment.data.train.is_image else assessment.data.shape)
     )
     kind = f"images of {shape} pixels" if assessment.data.train.is_image else f"points of {shape} features"
-    return f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {threat_words(assessment.ball)}"
-
-
-def verdict(assessment: Assessment) -> str:
-    """The answer in two or three sentences."""
-    epsilon = format_radius(assessment.ball.radius)
-    parts = []
-    for model in sorted(assessment.models, key=lambda model: -model.scores.robust.proved.value):
-        proved, unbroken = model.scores.robust.proved.value, model.scores.robust.unbroken.value
-        parts.append(
-            f"Within ε = {epsilon} the {model.name} classifier is proved right on {proved:.0%} of the test points "
-            f"and attacks leave {unbroken:.0%} (clean: {model.scores.clean.value:.0%})."
-        )
-    share = assessment.limits.share_possible
-    parts.append(f"The data itself would allow {share:.0%}." if share < 1 else "The data itself would allow 100%.")
-    return " ".join(parts)
+    said = f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {threat_words(assessment.ball)}"
+    return f"{said} · {assessment.why_threat}" if assessment.why_threat else said
 
 
 def headline(assessment: Assessment, best: AssessedModel) -> Cards:
-    """The three radii of the best classifier: possible, proved, broken.
+    """The three radii of the subject, and the one that the data allows.
 
     Args:
         assessment: the assessment.
-        best: its classifier with the highest proved accuracy.
+        best: the classifier that the report is about.
     """
     distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
-    proved, broken = (_number(best.scores.median_radius(bound)) for bound in ("proved", "broken"))
+    proved, broken = (best.scores.median_radius(bound) for bound in ("proved", "broken"))
     known = best.scores.radius_known()
+    beyond = "; farther out, being right around one point is being wrong around another" if possible < broken else ""
     cards = (
-        Card("proved", proved, "median radius that no attack can break", "proved", "≤"),
+        Card("proved", _number(proved), "no attack can break half of the points within it", "proved", "≤"),
         Card("true", f"{known.value:.0%}", "of the predictions have a known true radius (to 1%)", "true", "≤")
         if known.correct
         else Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤"),
-        Card("broken", broken, "median radius of the best attack", "broken"),
-        Card("possible", _number(possible), "median of half the distance to another class", "possible"),
+        Card("broken", _number(broken), "the best attack breaks half of the points within it", "broken"),
+        Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"),
     )
-    return Cards(cards, f"Median radii of the {best.name} classifier: over all points, 0 for a wrongly classified one")
+    return Cards(cards, f"Median radii of {best.name}: over all points, 0 for a wrongly classified one")
 
 
 def separation(assessment: Assessment) -> ChartSpec:
@@ -137,6 +131,7 @@ def separation(assessment: Assessment) -> ChartSpec:
         rows,
         Field("radius", f"possible radius: half the {NORM_NAMES[assessment.ball.norm]} distance to another class"),
         series="split",
+        first_color=OTHER_COLORS,
         title=title,
         note="Beyond half the distance to the nearest training point of another class no classifier can be right "
         f"around both. The smallest is {_number(assessment.limits.least_distance / 2)}.",
@@ -145,12 +140,15 @@ def separation(assessment: Assessment) -> ChartSpec:
 
 
 def trainings(assessment: Assessment) -> Table:
-    """What was trained and how well it fits."""
-    rows = []
+    """What was trained and how well it fits; of the user's own models their clean accuracy."""
+    rows: list[dict[str, Any]] = []
     for model in assessment.models:
-        fit = model.fit
-        test = Accuracy(round(fit.test_accuracy * len(assessment.data.test)), len(assessment.data.test))
-        rows.append({"classifier": model.name, **vars(fit), **test.ends()})
+        if model.fit is None:
+            clean = model.scores.clean
+            rows.append({"classifier": model.name, "network": "your own", "test_accuracy": clean.value, **clean.ends()})
+            continue
+        test = Accuracy(round(model.fit.test_accuracy * len(assessment.data.test)), len(assessment.data.test))
+        rows.append({"classifier": model.name, **vars(model.fit), **test.ends()})
     columns: list[Field | str] = [
         "classifier",
         "network",
@@ -160,28 +158,35 @@ def trainings(assessment: Assessment) -> Table:
         Field("train_accuracy", percent=True),
         Field("test_accuracy", percent=True, low="low", high="high"),
     ]
-    return table(rows, columns, "A standard and a certified classifier")
+    trained = [model.name for model in assessment.models if model.fit is not None]
+    title = f"Trained here as references: {' and '.join(trained)}" if trained else "Your own models"
+    return table(rows, columns, title)
 
 
-def learning(assessment: Assessment) -> ChartSpec:
-    """Accuracy over the epochs."""
+def learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
+    """Accuracy over the epochs of the classifiers trained here."""
+    fits = {model.name: model.fit for model in assessment.models if model.fit is not None}
     rows = [
-        {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": model.name, "split": split}
-        for model in assessment.models
-        for epoch in model.fit.history
+        {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": name, "split": split}
+        for name, fit in fits.items()
+        for epoch in fit.history
         for split in ("train", "test")
     ]
-    ends = [f"{model.fit.test_accuracy:.1%} ({model.name})" for model in assessment.models]
-    return ChartSpec(
+    if not rows:
+        return ()
+    ends = [f"{fit.test_accuracy:.1%} ({name})" for name, fit in fits.items()]
+    chart = ChartSpec(
         "curves",
         rows,
         Field("epoch"),
         Field("accuracy", percent=True),
-        "classifier",
-        dash="split",
+        "split",
+        dash="classifier",
+        first_color=OTHER_COLORS,
         title=f"Test accuracy ends at {' and '.join(ends)}",
-        note="Solid: training accuracy, a running mean over each epoch. Dashed: test accuracy after it.",
+        note="Training accuracy is a running mean over each epoch, test accuracy is measured after it.",
     )
+    return (chart,)
 
 
 def bracket(assessment: Assessment) -> ChartSpec:
@@ -193,17 +198,17 @@ def bracket(assessment: Assessment) -> ChartSpec:
     best = most_proved(assessment)
     rest = [model for model in assessment.models if model is not best]
     epsilon = format_radius(assessment.ball.radius)
-    others = "".join(f", the {model.name} one on {model.scores.robust.proved.value:.0%}" for model in rest)
+    others = "".join(f", {model.name} on {model.scores.robust.proved.value:.0%}" for model in rest)
     return ChartSpec(
         "curves",
         [row for model in assessment.models for row in model.scores.curve_rows(radii, classifier=model.name)],
         Field("radius", f"{NORM_NAMES[assessment.ball.norm]} radius"),
         ROBUST_ACCURACY,
-        "classifier",
-        dash="bound",
-        title=f"At ε = {epsilon} the {best.name} classifier is proved right on "
+        "bound",
+        dash="classifier",
+        title=f"At ε = {epsilon} {best.name} is proved right on "
         f"{best.scores.robust.proved.value:.0%} of the points{others}",
-        note="Solid: proved, whatever the attack. Dashed: unbroken by the attacks tried. Bands: 95% intervals.",
+        note="Blue: proved, whatever the attack. Orange: unbroken by the attacks tried. Bands: 95% intervals.",
         rules=[Rule(assessment.ball.radius, f"ε = {epsilon}")],
     )
 
@@ -226,29 +231,9 @@ def doubts(assessment: Assessment) -> list[Prose]:
     return [Prose(text) for text in said]
 
 
-def broken_radii(assessment: Assessment) -> ChartSpec:
-    """How far the nearest error is, per classifier."""
-    rows, medians = [], []
-    for model in assessment.models:
-        points = model.scores.points
-        radii = points.broken_radius[points.correct & np.isfinite(points.broken_radius)]
-        rows += [{"radius": radius, "classifier": model.name} for radius in radii]
-        median = model.scores.median_radius("broken")
-        medians.append(f"{_number(median) if np.isfinite(median) else 'never found'} ({model.name})")
-    return ChartSpec(
-        "histogram",
-        rows,
-        Field("radius", f"{NORM_NAMES[assessment.ball.norm]} distance to the nearest error found"),
-        series="classifier",
-        title=f"Half of the points break within {' and '.join(medians)}",
-        note=f"Correctly classified points; the true distance is at most this. {MEDIANS}",
-        rules=[Rule(assessment.ball.radius, f"ε = {format_radius(assessment.ball.radius)}")],
-    )
-
-
 def by_class(assessment: Assessment, best: AssessedModel) -> Table:
     """The best classifier class by class."""
-    title = f"The {best.name} classifier under {threat_words(assessment.ball)}"
+    title = f"{best.name} under {threat_words(assessment.ball)}"
     return replace(best.scores.class_table(assessment.data.classes, title), note=MEDIANS)
 
 
@@ -270,7 +255,8 @@ def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gal
         )
         proved = model.scores.points.proved_radius[worst.point]
         note = f"proved {_number(proved)} ≤ true ≤ broken {_number(worst.radius)}"
-        examples.append(Example(f"Test point {int(rows[worst.point])}", strip, note))
+        label = names[int(model.scores.points.label[worst.point])]
+        examples.append(Example(f"True class {label}, test point {int(rows[worst.point])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
     return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(assessment.ball)}.")
 
@@ -298,7 +284,7 @@ def on_claims(assessment: Assessment) -> Table:
 
 def reproduction(assessment: Assessment) -> Commands:
     """The command that made this page and where its runs are."""
-    environment = assessment.models[0].training.environment
+    environment = assessment.models[0].evaluation.environment
     shown = {
         **environment["versions"],
         "python": environment["python"],
@@ -307,10 +293,14 @@ def reproduction(assessment: Assessment) -> Commands:
         "audit": assessment.audit.id,
     }
     for model in assessment.models:
-        shown |= {f"{model.name} training": model.training.id, f"{model.name} evaluation": model.evaluation.id}
+        shown |= {} if model.training is None else {f"{model.name} training": model.training.id}
+        shown[f"{model.name} evaluation"] = model.evaluation.id
     points = len(assessment.models[0].rows)
     forecast_too = " --no-forecast" if assessment.forecast is None else " --forecast"
-    command = f"radii assess {assessment.source} --threat {assessment.ball} --points {points} --seed {assessment.seed}"
+    own = "".join(f" --model {shlex.quote(model.name)}" for model in assessment.own)
+    command = (
+        f"radii assess {assessment.source}{own} --threat {assessment.ball} --points {points} --seed {assessment.seed}"
+    )
     return Commands(
         (command + forecast_too, "radii runs"),
         shown,

@@ -19,7 +19,7 @@ from radii.tables import Field, Row, Rule, Span, distinct, plain
 Values = list[dict[str, Any]]
 Side = Literal["x", "y"]
 
-DASHES = ([1, 0], [6, 4], [2, 3], [10, 3, 2, 3])
+DASHES = ([1, 0], [6, 4], [2, 3], [10, 3, 2, 3], [14, 5], [8, 2, 2, 2, 2, 2])
 HOVER = "hover"  # a layer of this name only carries tooltips; still pictures leave it out
 
 
@@ -108,17 +108,21 @@ def ends(which: Field) -> dict[str, Any]:
     return {"y": alt.Y("low:Q", title=which.heading), "y2": alt.Y2("high:Q")}
 
 
-def colors(values: Values, symbol: str = "square") -> dict[str, Any]:
+def colors(values: Values, symbol: str = "square", first: int = 0) -> dict[str, Any]:
     """One color per series, in the order of the rows; nothing where there are no series.
 
     Args:
         values: the rows that are drawn.
         symbol: the shape in the legend.
+        first: so many colors of the theme are left out; names that no row has take them.
     """
     if "series" not in values[0]:
         return {}
-    names = _few(values, "series", len(LIGHT.series), "series")
-    return {"color": alt.Color("series:N", scale=alt.Scale(domain=names), legend=_legend(symbol))}
+    names = _few(values, "series", len(LIGHT.series) - first, "series")
+    left_out = [" " * (number + 1) for number in range(first)]
+    legend = _legend(symbol)
+    legend.values = names
+    return {"color": alt.Color("series:N", scale=alt.Scale(domain=[*left_out, *names]), legend=legend)}
 
 
 def dashes(values: Values) -> dict[str, Any]:
@@ -165,6 +169,23 @@ def tips(values: Values, fields: Mapping[str, Field]) -> list[alt.Tooltip]:
     if "low" in values[0]:
         tooltips += [tip("low", fields["y"], values, " from"), tip("high", fields["y"], values, " to")]
     return tooltips
+
+
+def nearest_layer(values: Values, fields: Mapping[str, Field]) -> alt.Chart:
+    """A line at the x nearest to the pointer, wherever it is, which tells the values of all series there."""
+    places: dict[Any, dict[str, Any]] = {}
+    names: dict[str, str] = {}
+    for row in values:
+        label = ", ".join(str(row[key]) for key in ("dash", "series") if row.get(key) is not None)
+        short = names.setdefault(label or fields["y"].heading, f"y{len(names)}")
+        places.setdefault(row["x"], {"x": row["x"]})[short] = row["y"]
+    style = ".1%" if fields["y"].percent else ".4~g"
+    rows = list(places.values())
+    told = [tip("x", fields["x"], rows)]
+    told += [alt.Tooltip(f"{short}:Q", title=name, format=style) for name, short in names.items()]
+    pointer = alt.selection_point(name="pointer", on="pointerover", nearest=True, encodings=["x"], empty=False)
+    seen = alt.condition(pointer, alt.value(0.6), alt.value(0))
+    return base(rows).mark_rule().encode(opacity=seen, tooltip=told).add_params(pointer).properties(name=HOVER)
 
 
 def rule_layers(rules: Sequence[Rule], side: Side) -> list[alt.Chart]:

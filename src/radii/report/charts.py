@@ -78,6 +78,7 @@ def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int =
     look = theme(dark)
     drawing = _vega_lite(spec)
     drawing["layer"] = [layer for layer in drawing["layer"] if layer.get("name") != axes.HOVER]
+    drawing.pop("params", None)
     drawing["width"] = width
     drawing["config"] = {**look.config(), "background": look.page}
     drawing["padding"] = 16
@@ -115,13 +116,13 @@ def _fields(spec: ChartSpec) -> dict[str, Field]:
 
 
 def _curves(spec: ChartSpec) -> list[alt.Chart]:
-    """Bands, lines, and invisible spots that carry the tooltips."""
+    """Bands, lines, and what the pointer is told: of the nearest x, or of invisible spots over names."""
     fields = _fields(spec)
     values = axes.short_rows(spec.rows, fields, "curves")
     base = axes.base(values)
     named = isinstance(values[0]["x"], str)  # variants, layers: in the order of the rows
     across = {"x": axes.categories(spec.x, values) if named else axes.axis(spec.x, "x", values)}
-    color = axes.colors(values, "stroke")
+    color = axes.colors(values, "stroke", spec.first_color)
     height = axes.axis(spec.y, "y", values)
     shape: Literal["step-before", "linear"] = "step-before" if spec.step else "linear"
     layers = [base.mark_line(interpolate=shape).encode(y=height, **across, **color, **axes.dashes(values))]
@@ -129,6 +130,8 @@ def _curves(spec: ChartSpec) -> list[alt.Chart]:
         apart = {"detail": "dash:N"} if spec.dash else {}
         band = base.mark_area(interpolate=shape, opacity=0.16)
         layers.insert(0, band.encode(**axes.ends(spec.y), **across, **color, **apart))
+    if not named:
+        return [*layers, axes.nearest_layer(values, fields).encode(x=across["x"])]
     spots = base.mark_point(size=120, opacity=0, filled=True).properties(name=axes.HOVER)
     return [*layers, spots.encode(y=height, tooltip=axes.tips(values, fields), **across, **color)]
 
@@ -142,7 +145,7 @@ def _points(spec: ChartSpec) -> list[alt.Chart]:
     line = axes.short_rows(spec.fit, fields if band else {**fields, "y": plain_y}, "points' fit") if spec.fit else []
     both = [*values, *line]  # a bound may be a line of its own, without points
     edge = [{"x": spec.shade.end}] if spec.shade else []
-    over = {"x": axes.axis(spec.x, "x", [*both, *edge]), **axes.colors(both, "circle")}
+    over = {"x": axes.axis(spec.x, "x", [*both, *edge]), **axes.colors(both, "circle", spec.first_color)}
     height = axes.axis(spec.y, "y", both)
     layers = axes.span_layers(spec.shade, {"x": over["x"]}) if spec.shade else []
     if band:
@@ -168,7 +171,7 @@ def _bars(spec: ChartSpec) -> list[alt.Chart]:
     if spec.series:
         place["xOffset"] = alt.XOffset("series:N", sort=distinct(row["series"] for row in values))
     boxes = base.mark_bar().encode(y=axes.axis(spec.y, "y", values), tooltip=axes.tips(values, fields), **place)
-    layers = [boxes.encode(**axes.colors(values))]
+    layers = [boxes.encode(**axes.colors(values, first=spec.first_color))]
     if spec.y.low:
         layers.append(base.mark_rule(strokeWidth=1.5).encode(**axes.ends(spec.y), **place))
     return layers
@@ -198,7 +201,7 @@ def _histogram(spec: ChartSpec) -> list[alt.Chart]:
             x2="end:Q",
             y=height,
             tooltip=[*tips, axes.tip("y", spec.y, values)],
-            **axes.colors(values),
+            **axes.colors(values, first=spec.first_color),
         )
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from radii.studies.assess import Assessment
+from radii.studies.assess import REFERENCES, Assessment
 from radii.threat import format_radius
 
 
@@ -25,15 +25,10 @@ class ObservedClaim:
 
 def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
     """Every statement that can be judged by an assessment, in the order of the report."""
-    return (
-        separated(assessment),
-        without_contradictions(assessment),
-        nearest_neighbor_falls_short(assessment),
-        proved_below_broken(assessment),
-        broken_where_proved(assessment),
-        accuracy_above_proved(assessment),
-        predictions_kept(assessment),
-    )
+    judged = [separated, without_contradictions, nearest_neighbor_falls_short, proved_below_broken]
+    if sum(model.name in REFERENCES for model in assessment.models) == 2:
+        judged += [broken_where_proved, accuracy_above_proved]
+    return tuple(judge(assessment) for judge in (*judged, predictions_kept))
 
 
 def separated(assessment: Assessment) -> ObservedClaim:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from radii.data.dataset import Data
+from radii.errors import InputError
 from radii.evaluation.scores import Scores
-from radii.geometry.separation import separation
 from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
+from radii.runs.model_source import ModelSource
 from radii.runs.planning import data_spec, train_step
 from radii.runs.score_files import load_scores
+from radii.runs.step import Step
 from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
+from radii.studies.usual_threats import usual_threat
 from radii.tables import Field, Table, table
 from radii.threat import Ball
 from radii.training.certified import certified_plan
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from radii.studies.subset_curve import SubsetCurve
 
 STANDARD, LIPSCHITZ, INTERVAL = "standard", "1-Lipschitz", "interval-trained"
+REFERENCES = (STANDARD, LIPSCHITZ, INTERVAL)
 INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
 
 
@@ -66,15 +71,25 @@ class AssessedModel:
     """One classifier of the assessment."""
 
     name: str
-    training: Run
+    training: Run | None  # None: the user's own model
     evaluation: Run
     scores: Scores
     rows: NDArray[np.int64]  # of the test split
 
     @property
-    def fit(self) -> Fit:
-        """How it was trained and how well it fits."""
-        return Fit.of(self.training)
+    def fit(self) -> Fit | None:
+        """How it was trained and how well it fits; None for the user's own model."""
+        return None if self.training is None else Fit.of(self.training)
+
+    def summary(self) -> dict[str, Any]:
+        """Runs and figures as JSON data."""
+        training = {} if self.training is None else self.training.result
+        return {
+            "training_run": None if self.training is None else self.training.id,
+            "evaluation_run": self.evaluation.id,
+            "training": {key: value for key, value in training.items() if key != "history"},
+            "evaluation": self.evaluation.result | self.scores.summary(),  # an old run has old medians
+        }
 
 
 @dataclass(frozen=True)
@@ -88,16 +103,27 @@ class Assessment:
     models: tuple[AssessedModel, ...]
     seed: int
     forecast: Forecast | str | None = None  # of the certified classifier; words say why there is none
+    why_threat: str = ""  # the reason for a threat that the user did not choose
+
+    @property
+    def own(self) -> tuple[AssessedModel, ...]:
+        """The user's own models."""
+        return tuple(model for model in self.models if model.name not in REFERENCES)
+
+    @property
+    def subjects(self) -> tuple[AssessedModel, ...]:
+        """The models that the report is about: the user's own, or else the references."""
+        return self.own or self.models
 
     @property
     def standard(self) -> AssessedModel:
         """The classifier of ordinary training."""
-        return self.models[0]
+        return next(model for model in self.models if model.name == STANDARD)
 
     @property
     def certified(self) -> AssessedModel:
         """The classifier that was trained to be proved at the threat: 1-Lipschitz for L2, by intervals for Linf."""
-        return self.models[1]
+        return next(model for model in self.models if model.name in (LIPSCHITZ, INTERVAL))
 
     @cached_property
     def limits(self) -> DataLimits:
@@ -139,25 +165,133 @@ class Assessment:
         return {
             "dataset": self.source,
             "threat": str(self.ball),
+            "why_this_threat": self.why_threat,
             "seed": self.seed,
             "audit": self.audit.result,
-            "models": {
-                model.name: {
-                    "training_run": model.training.id,
-                    "evaluation_run": model.evaluation.id,
-                    "training": {key: value for key, value in model.training.result.items() if key != "history"},
-                    "evaluation": model.evaluation.result | model.scores.summary(),  # an old run has old medians
-                }
-                for model in self.models
-            },
+            "models": {model.name: model.summary() for model in self.models},
             "forecast": self.forecast if isinstance(self.forecast, str | None) else self.forecast.summary(),
         }
+
+
+@dataclass(frozen=True)
+class AssessmentPlan:
+    """The steps of an assessment, before, while and after they are computed."""
+
+    data: Data
+    source: str
+    ball: Ball
+    why_threat: str
+    seed: int
+    trainings: dict[str, Train]
+    evaluations: dict[str, Evaluate]
+    audit: AuditStep
+    curve: SubsetCurve | None
+
+    @property
+    def steps(self) -> list[Step]:
+        """All of them."""
+        parts = self.curve.steps.values() if self.curve else ()
+        return [*self.trainings.values(), self.audit, *self.evaluations.values(), *parts]
+
+    def assessment(self, store: Store) -> Assessment:
+        """What the committed steps say: those models whose evaluations are there.
+
+        Args:
+            store: where the runs are.
+
+        Raises:
+            InputError: the audit or every evaluation is missing.
+        """
+        runs = {name: Run(store.folder(step)) for name, step in self.evaluations.items() if store.is_done(step)}
+        if not runs or not store.is_done(self.audit):
+            raise InputError("The audit and at least one evaluation must be done before there is a report.")
+        models = []
+        for name, run in runs.items():
+            training = Run(store.folder(self.trainings[name])) if name in self.trainings else None
+            models.append(AssessedModel(name, training, run, *load_scores(run)))
+        grown = self.curve is not None and all(store.is_done(step) for step in self.curve.steps.values())
+        outlook = self.curve.forecast(store) if self.curve is not None and grown else None
+        audit = Run(store.folder(self.audit))
+        return Assessment(self.data, self.source, self.ball, audit, tuple(models), self.seed, outlook, self.why_threat)
+
+
+def plan_assessment(
+    data: str | Data,
+    threat: Ball | str | None = None,
+    *,
+    models: Mapping[str, ModelSource] | None = None,
+    references: bool = True,
+    epochs: int | None = None,
+    points: int = 500,
+    suite: str = "standard",
+    seed: int = 0,
+    store: Store | None = None,
+    forecast: bool | None = None,
+    complete: float = 0.0,
+) -> AssessmentPlan:
+    """The steps of an assessment; the arguments are those of :func:`assess`.
+
+    Args:
+        data: a name as on the command line, or a dataset in memory.
+        threat: a ball or its text; the usual one of the data by default.
+        models: the user's own models by name.
+        references: train the two classifiers of this package, too.
+        epochs: passes over the training data.
+        points: test points to certify and attack.
+        suite: the attacks; a model that only answers meets ``black-box``.
+        seed: the seed of every random stream.
+        store: where runs are kept.
+        forecast: add what more data would bring.
+        complete: seconds a point of complete verification.
+
+    Returns:
+        The steps; :meth:`AssessmentPlan.assessment` reads their results.
+
+    Raises:
+        InputError: the data cannot be read, the threat does not fit it, or there is no model to assess.
+    """
+    spec = data_spec(data, store or Store.default())
+    loaded = spec.load()
+    usual = None if threat is not None else usual_threat(loaded)
+    ball = usual.ball if usual else Ball.parse(threat) if isinstance(threat, str) else cast(Ball, threat)
+    own = {_unlike(name, REFERENCES): source for name, source in (models or {}).items()}
+    if not own and not references:
+        raise InputError("There is nothing to assess: give a model, or leave the references in.")
+    trainings = classifiers(spec, loaded, ball, epochs, seed) if references else {}
+    subjects: dict[str, ModelSource] = {**own, **trainings}
+    evaluations = {
+        name: Evaluate(
+            model=model,
+            data=spec,
+            ball=ball,
+            suite="black-box" if getattr(model, "answers_only", False) else suite,
+            points=points,
+            seed=seed,
+            complete=complete,
+        )
+        for name, model in subjects.items()
+    }
+    wanted = (not own and len(loaded.train) <= INPUTS_SHOWN) if forecast is None else forecast
+    certified = next((name for name in trainings if name != STANDARD), None)
+    return AssessmentPlan(
+        loaded,
+        data if isinstance(data, str) else data.name,
+        ball,
+        "" if usual is None else str(usual),
+        seed,
+        trainings,
+        evaluations,
+        AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius),
+        _curve(trainings[certified], loaded, ball, certified) if wanted and certified else None,
+    )
 
 
 def assess(
     data: str | Data,
     threat: Ball | str | None = None,
     *,
+    models: Mapping[str, ModelSource] | None = None,
+    references: bool = True,
     epochs: int | None = None,
     points: int = 500,
     suite: str = "standard",
@@ -167,7 +301,7 @@ def assess(
     forecast: bool | None = None,
     complete: float = 0.0,
 ) -> Assessment:
-    """Audit the data, train a standard and a certified classifier, certify and attack both.
+    """Audit the data, train a standard and a certified classifier, certify and attack both and one's own models.
 
     The certified classifier is the one of the recipe ``certified`` at its smallest budget: an isometric
     (1-Lipschitz) network for L2 threats, a network trained by interval bounds for Linf threats.
@@ -176,7 +310,10 @@ def assess(
 
     Args:
         data: a name as on the command line, or a dataset in memory.
-        threat: a ball or its text, for example ``l2:0.5``; :func:`usual_threat` by default.
+        threat: a ball or its text, for example ``l2:0.5``; :func:`~radii.studies.usual_threats.usual_threat` by
+            default.
+        models: the user's own models by name, as :func:`radii.runs.model_source.find_model` finds them.
+        references: train the two classifiers of this package and show them beside the user's models.
         epochs: passes over the training data; by default as many as show each classifier about 30,000
             inputs, three at the least.
         points: class-balanced test points to certify and attack; all if the split has fewer.
@@ -185,38 +322,37 @@ def assess(
         store: where runs are kept; :meth:`Store.default` by default.
         workers: worker processes, one per core by default; 0 computes in this process.
         forecast: add what more data would bring, by eight short trainings on parts of the data; by default on
-            small data only.
+            small data only, and not beside the user's own models.
         complete: seconds a point of complete verification, which closes brackets of proved and broken radii.
 
     Returns:
         The audit, the trained classifiers, their certificates and attacks, and the report's figures.
 
     Raises:
-        InputError: the data cannot be read, or the threat does not fit it.
+        InputError: the data cannot be read, the threat does not fit it, or there is no model to assess.
         FailedStepsError: several steps failed; all others are kept.
     """
     store = store or Store.default()
-    spec = data_spec(data, store)
-    loaded = spec.load()
-    ball = Ball.parse(threat) if isinstance(threat, str) else threat or usual_threat(loaded)
-    trainings = classifiers(spec, loaded, ball, epochs, seed)
-    evaluations = [
-        Evaluate(model=step, data=spec, ball=ball, suite=suite, points=points, seed=seed, complete=complete)
-        for step in trainings.values()
-    ]
-    audit = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius)
-    wanted = len(loaded.train) <= INPUTS_SHOWN if forecast is None else forecast
-    certified = list(trainings)[1]
-    curve = _curve(trainings[certified], loaded, ball, certified) if wanted else None
-    steps = [*trainings.values(), audit, *evaluations, *(curve.steps.values() if curve else ())]
-    run_steps(steps, store, workers)
-    models = []
-    for name, training, evaluation in zip(trainings, trainings.values(), evaluations, strict=True):
-        run = Run(store.folder(evaluation))
-        models.append(AssessedModel(name, Run(store.folder(training)), run, *load_scores(run)))
-    source = data if isinstance(data, str) else data.name
-    outlook = curve.forecast(store) if curve else None
-    return Assessment(loaded, source, ball, Run(store.folder(audit)), tuple(models), seed, outlook)
+    plan = plan_assessment(
+        data,
+        threat,
+        models=models,
+        references=references,
+        epochs=epochs,
+        points=points,
+        suite=suite,
+        seed=seed,
+        store=store,
+        forecast=forecast,
+        complete=complete,
+    )
+    run_steps(plan.steps, store, workers)
+    return plan.assessment(store)
+
+
+def _unlike(name: str, taken: tuple[str, ...]) -> str:
+    """A name that is none of ``taken``."""
+    return f"{name} (own)" if name in taken else name
 
 
 def _curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCurve | None:
@@ -253,16 +389,3 @@ def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed
             spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed
         ),
     }
-
-
-def usual_threat(data: Data) -> Ball:
-    """The usual threat for ``data``: L2 0.5 for grey images, 36/255 for color images, as in the literature.
-
-    For features a quarter of the distance that 95% of (at most 2,000 of) the
-    points keep from other classes, to one digit.
-    """
-    if data.train.is_image:
-        return Ball("l2", 0.5 if data.shape[0] == 1 else 36 / 255)
-    sample = data.train.subset(min(2000, len(data.train)))
-    reach = separation(sample.x, sample.y, norm="l2").quantile(0.05) / 4
-    return Ball("l2", float(f"{max(reach, 1e-3):.1g}"), data.train.box)
