@@ -11,10 +11,14 @@ command line installs a rich bar on stderr.
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import IO, Protocol
+
+REWRITE, SILENCE = 0.2, 10.0  # seconds between two lines of one task, written over or not
 
 
 class Task(Protocol):
@@ -57,6 +61,70 @@ def display(shown_by: Display | None) -> Iterator[None]:
         yield
     finally:
         _display.reset(token)
+
+
+class TextTask:
+    """One piece of work as text: a line that is written over, or lines some seconds apart."""
+
+    def __init__(self, what: str, total: float | None, unit: str, stream: IO[str], over: bool) -> None:
+        self._what, self._total, self._unit, self._stream, self._over = what, total, unit, stream, over
+        self._done, self._start = 0.0, time.monotonic()
+        self._told = self._start
+
+    def advance(self, amount: float = 1, note: str = "") -> None:
+        """``amount`` more is done; it is said if the last line is some seconds old."""
+        self._done += amount
+        if time.monotonic() - self._told >= (REWRITE if self._over else SILENCE):
+            self.tell(note)
+
+    def tell(self, note: str = "", end: bool = False) -> None:
+        """Write the state now.
+
+        Args:
+            note: what to say beside it.
+            end: the work is done, or given up.
+        """
+        self._told = time.monotonic()
+        of = "" if self._total is None else f" of {self._total:g}"
+        line = f"{self._what}: {self._done:g}{of} {self._unit}, {self._told - self._start:.0f} s {note}".rstrip()
+        self._stream.write(f"\r{line:<78}" + ("\n" if end else "") if self._over else f"{line}\n")
+        self._stream.flush()
+
+
+class TextDisplay:
+    """Progress as text on a stream; work that ends within a few seconds is not mentioned.
+
+    Args:
+        stream: stderr by default, whatever it is at the time.
+        over: write over the line, as terminals and notebooks allow; plain lines otherwise. By default what fits.
+    """
+
+    def __init__(self, stream: IO[str] | None = None, over: bool | None = None) -> None:
+        self._stream = stream or sys.stderr
+        notebook = "ipykernel" in sys.modules
+        self._over = (notebook or self._stream.isatty()) if over is None else over
+
+    @contextmanager
+    def task(self, what: str, total: float | None, unit: str) -> Iterator[TextTask]:
+        """Say how far ``what`` is until the context ends."""
+        shown = TextTask(what, total, unit, self._stream, self._over)
+        born = shown._told
+        try:
+            yield shown
+        finally:
+            if shown._told > born:  # it was mentioned, so its end is, too
+                shown.tell(end=True)
+
+
+def shown() -> AbstractContextManager[None]:
+    """Show progress in this context: in a notebook or a terminal one line that is written over, in a log plain lines.
+
+    Example::
+
+        with radii.progress.shown():
+            scores = radii.evaluate(model, x, y, ball)
+    """
+    return display(TextDisplay())
 
 
 @contextmanager

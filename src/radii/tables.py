@@ -13,6 +13,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from radii.errors import InputError
@@ -164,10 +166,43 @@ class Table:
             raise InputError("to_frame needs pandas, which is not installed; pip install pandas.") from None
         return pandas.DataFrame([dict(row) for row in self.rows])
 
+    def to_html(self) -> str:
+        """As an HTML table, for notebooks; every text is escaped."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.headings)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.cells)
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        note = f"<p>{escape(self.note)}</p>" if self.note else ""
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __repr__(self) -> str:
+        return f"Table({self.title!r}, {len(self.rows)} rows of {', '.join(self.headings)})"
+
     def to_markdown(self) -> str:
         """As a table in Markdown; ``|`` within a cell is escaped."""
         lines = [self.headings, ["---"] * len(self.fields), *self.cells]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+class Tabular:
+    """A result that is also a table: notebooks show it, pandas takes it."""
+
+    def table(self) -> Table:
+        """The result as a table."""
+        raise NotImplementedError
+
+    def to_frame(self) -> Any:
+        """The table as a pandas DataFrame, values unrounded.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return self.table().to_frame()
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
 
 
 SHARE = Field("share", "share of points", percent=True)
@@ -229,6 +264,18 @@ class ChartSpec:
     shade: Span | None = None
     bins: int = 40
     numbers: Table | None = None
+
+    def __repr__(self) -> str:
+        return f"ChartSpec({self.kind}, {len(self.rows)} rows, {self.title!r})"
+
+    def _repr_html_(self) -> str:
+        """The drawing, in a notebook. Drawing stands above this vocabulary, so it is named, not imported."""
+        picture: str = import_module("radii.report.charts").svg(self)
+        return f"<figure><figcaption><b>{escape(self.title)}</b><br>{escape(self.note)}</figcaption>{picture}</figure>"
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return Table((), tuple(self.rows)).to_frame()
 
     @property
     def splits(self) -> tuple[Field, ...]:

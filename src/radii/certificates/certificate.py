@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from radii.errors import InputError
+from radii.tables import Field, Table, Tabular, table
 from radii.threat import Norm
 
 if TYPE_CHECKING:
@@ -15,11 +17,12 @@ if TYPE_CHECKING:
     from radii.models.fingerprint import ModelState
 
 Arithmetic = Literal["float32", "exact"]
+SHOWN = 10  # points in a notebook
 Kind = Literal["deterministic", "probabilistic", "estimate"]
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Tabular):
     """The statement of a method about inputs; the method does not know their labels.
 
     ``radius[i] > 0``: the classifier answers ``prediction[i]`` everywhere within
@@ -60,6 +63,28 @@ class Certificate:
     def __post_init__(self) -> None:
         if (self.kind == "probabilistic") != (self.alpha is not None):
             raise InputError("alpha must be given for probabilistic certificates and only for them.")
+
+    def __repr__(self) -> str:
+        proved = int((self.radius > 0).sum())
+        how = f"{self.method}, {self.kind}, {self.norm}"
+        return f"{type(self).__name__}({how}: {proved} of {len(self.radius)} points proved)"
+
+    def table(self) -> Table:
+        """The points: prediction, proved radius and what proved it."""
+        methods = self.methods or tuple(self.method if radius > 0 else "" for radius in self.radius.tolist())
+        rows = [
+            {"point": number, "prediction": prediction, "radius": radius, "method": method}
+            for number, (prediction, radius, method) in enumerate(
+                zip(self.prediction.tolist(), self.radius.tolist(), methods, strict=True)
+            )
+        ]
+        fields: list[Field | str] = ["point", "prediction", Field("radius", f"{self.norm} radius", digits=4), "method"]
+        return table(rows, fields, f"{self.method}, {self.kind}", " ".join(self.assumptions))
+
+    def _repr_html_(self) -> str:
+        first = self.table()
+        shown = Table(first.fields, first.rows[:SHOWN], first.title, first.note)
+        return f"<p>{escape(repr(self))}</p>{shown.to_html()}"
 
     def check(self, model: nn.Module) -> None:
         """Refuse a model that is no longer as it was when it was certified.

@@ -168,8 +168,10 @@ def compute(step: Step, store: Store) -> tuple[Run, str]:
 
 
 def progress_shown() -> AbstractContextManager[None]:
-    """Show the library's progress as bars on stderr (plain silence where stderr is no terminal)."""
-    return nullcontext() if _manner["quiet"] else progress.display(RichDisplay())
+    """Show the library's progress as bars on stderr, as plain lines some seconds apart where it is no terminal."""
+    if _manner["quiet"]:
+        return nullcontext()
+    return progress.display(RichDisplay() if errors.is_terminal else progress.TextDisplay(errors.file, over=False))
 
 
 class RichTask:
@@ -197,7 +199,6 @@ class RichDisplay:
             TextColumn("[dim]{task.fields[note]}"),
             console=errors,
             transient=True,
-            disable=not errors.is_terminal,  # a log gets no bars, and no empty lines for them
         )
         self._open = 0
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from radii.data.feature_rules import FeatureRules
 from radii.errors import InputError
 from radii.randomness import numpy_stream
+from radii.tables import Table, Tabular, table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,8 +116,8 @@ class Dataset:
         return self.take(balanced_order(self.y, seed)[:n], f"{self.name}+subset:{n}")
 
 
-@dataclass(frozen=True)
-class Data:
+@dataclass(frozen=True, repr=False)
+class Data(Tabular):
     """A dataset's train and test split, with equal shapes and classes.
 
     Args:
@@ -140,6 +141,19 @@ class Data:
             )
         if self.train.classes != self.test.classes:
             raise InputError(f"Train and test split of {self.name} must have the same classes.")
+
+    def __repr__(self) -> str:
+        points = f"{len(self.train):,} + {len(self.test):,} points of {' × '.join(map(str, self.shape))}"
+        return f"Data({self.name}: {points}, {len(self.classes)} classes)"
+
+    def table(self) -> Table:
+        """How many points each class has in each split."""
+        counts = [np.bincount(split.y, minlength=len(self.classes)) for split in (self.train, self.test)]
+        rows = [
+            {"class": name, "train": int(counts[0][k]), "test": int(counts[1][k])}
+            for k, name in enumerate(self.classes)
+        ]
+        return table(rows, ["class", "train", "test"], repr(self))
 
     @property
     def classes(self) -> tuple[str, ...]:

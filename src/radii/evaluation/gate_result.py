@@ -11,7 +11,7 @@ from radii.evaluation.accuracy import Accuracy
 from radii.evaluation.drop_test import Change
 from radii.evaluation.floor_test import Decision
 from radii.evaluation.requirement import Requirement
-from radii.tables import Field, Table, table
+from radii.tables import Field, Table, Tabular, table
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class RequirementResult:
         }
 
 
-@dataclass(frozen=True)
-class GateResult:
+@dataclass(frozen=True, repr=False)
+class GateResult(Tabular):
     """The answers of a gate."""
 
     results: tuple[RequirementResult, ...]
@@ -155,6 +155,12 @@ class GateResult:
         if any(result.comparison for result in self.results):
             fields.append(Field("compared", "against the former result"))
         return table(rows, fields, title, self.promise())
+
+    def __repr__(self) -> str:
+        good = sum(own.passed for own in self.results)
+        return (
+            f"GateResult({'passed' if self.passed else 'failed'}: {good} of {len(self.results)}, {self.points} points)"
+        )
 
     def promise(self) -> str:
         """What the error rates mean, in words."""

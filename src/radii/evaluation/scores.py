@@ -24,7 +24,7 @@ from radii.evaluation.accuracy import (
     curve_rows,
     radius_quantile,
 )
-from radii.tables import ChartSpec, Field, Row, Table, listing, plain, table
+from radii.tables import ChartSpec, Field, Row, Table, Tabular, listing, plain, table
 from radii.threat import Ball
 
 
@@ -96,8 +96,8 @@ class ClassScores:
         }
 
 
-@dataclass(frozen=True)
-class Scores:
+@dataclass(frozen=True, repr=False)
+class Scores(Tabular):
     """The evaluation of one model on one set of points."""
 
     ball: Ball
@@ -187,6 +187,37 @@ class Scores:
         if self.local_lipschitz is not None:
             lines.append(("local Lipschitz constant, at least", f"{self.local_lipschitz:.4g}"))
         return listing(title, ("", "value [95% interval]"), lines)
+
+    def __repr__(self) -> str:
+        proved, unbroken = self.robust.proved.value, self.robust.unbroken.value
+        return (
+            f"Scores({self.ball}, {len(self.points.label)} points: clean {self.clean.value:.1%}, "
+            f"robust {proved:.1%} to {unbroken:.1%})"
+        )
+
+    def to_frame(self) -> Any:
+        """The points as a pandas DataFrame, a row for each.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return table(self.points.records(), ["point"]).to_frame()
+
+    def curve_table(self, radii: Sequence[float] | None = None) -> Table:
+        """Robust accuracy over the radius as a table: both ends of the bracket with their intervals.
+
+        Args:
+            radii: by default 21 up to twice the ball's.
+        """
+        return table(self.curve_rows(radii), [Field("radius", radius=True), "bound", ROBUST_ACCURACY])
+
+    def plot(self, name: str = "the model") -> ChartSpec:
+        """Robust accuracy over the radius as a chart; notebooks draw it, ``radii.report.charts.save`` writes it.
+
+        Args:
+            name: of the model, for the title.
+        """
+        return curve_chart({name: self}, name, "model")
 
     def class_table(self, names: Sequence[str], title: str = "Per class") -> Table:
         """The scores class by class, under ``names``."""

@@ -20,6 +20,7 @@ from radii.geometry.search.engine import Work
 from radii.geometry.separation import Separation, separation
 from radii.geometry.spectrum import Spectrum, principal_spectrum
 from radii.geometry.volume import log_volume
+from radii.tables import Field, Table, Tabular, format_radius, table
 from radii.threat import Norm
 
 CURVE_QUERIES = 2000
@@ -52,8 +53,8 @@ class DataShape:
         }
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Tabular):
     """What the geometry of a labelled dataset says about robustness at ``epsilon`` in ``norm``.
 
     ``train`` separates the training points among themselves, ``test`` the test
@@ -73,6 +74,31 @@ class Audit:
     equal: tuple[EqualInputs, ...]
     volume: np.ndarray | None
     shape: DataShape | None = None
+
+    def __repr__(self) -> str:
+        return f"Audit({self.name}, {self.norm} {format_radius(self.epsilon)}: {self.verdict[0]})"
+
+    def table(self) -> Table:
+        """The separation of each split in a line, with the verdict as the note."""
+        splits = {"train": self.train} | ({} if self.test is None else {"test": self.test})
+        rows = [
+            {
+                "split": name,
+                "points": len(own.distance),
+                "least": own.minimum,
+                "median": own.quantile(0.5),
+                "possible": own.share_possible(self.epsilon),
+            }
+            for name, own in splits.items()
+        ]
+        fields: list[Field | str] = [
+            "split",
+            "points",
+            Field("least", f"least {self.norm} distance to another class"),
+            Field("median", "median distance"),
+            Field("possible", f"share for which {format_radius(self.epsilon)} is possible", percent=True),
+        ]
+        return table(rows, fields, self.name, " ".join(self.verdict))
 
     @property
     def log10_samples(self) -> float | None:

@@ -42,6 +42,7 @@ from radii.environment import runs_folder, step_threads
 from radii.errors import InputError
 from radii.randomness import fixed_arithmetic
 from radii.spec import read_json
+from radii.tables import Table, Tabular, listing
 
 if TYPE_CHECKING:
     from radii.runs.step import Step
@@ -64,7 +65,7 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Tabular):
     """A committed run."""
 
     folder: Path
@@ -93,6 +94,11 @@ class Run:
     def environment(self) -> dict[str, Any]:
         """Versions, threads and processor; recorded, never hashed."""
         return read_json(self.folder / "env.json", "the environment of a run")
+
+    def table(self) -> Table:
+        """The figures of its result, in a line each; nested ones and lists are left out."""
+        lines = [(name, value) for name, value in self.result.items() if isinstance(value, str | int | float)]
+        return listing(self.id, ("figure", "value"), lines)
 
     @property
     def size(self) -> int:

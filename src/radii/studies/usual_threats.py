@@ -38,7 +38,7 @@ def usual_threat(data: Data) -> UsualThreat:
             why = "the least radius at which papers report certified accuracy on ImageNet"
             return UsualThreat("photos", Ball("l2", 0.5), why)
         if data.shape[0] == 1:
-            why = "a third of the radius 1.58 at which papers attack MNIST, invisible on 28 × 28 pixels"
+            why = "a third of the radius 1.58 at which papers attack MNIST"
             return UsualThreat("small grey images", Ball("l2", 0.5), why)
         why = "the radius at which papers report certified accuracy on CIFAR-10"
         return UsualThreat("small color images", Ball("l2", 36 / 255), why)

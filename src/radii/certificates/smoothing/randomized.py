@@ -32,7 +32,7 @@ from radii.randomness import stream_seed
 from radii.threat import Box
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmoothedCertificate(Certificate):
     """A certificate of the smoothed classifier, with the noisy samples it took: [n] int64."""
 
