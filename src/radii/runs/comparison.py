@@ -85,7 +85,7 @@ class RunComparison:
 
 
 def successes(scores: Scores) -> dict[str, NDArray[np.bool_]]:
-    """Which points are right, proved right and unbroken."""
+    """Which points are right, proved right and unbroken, by ``scores``."""
     points = scores.points
     return dict(zip(SHARES, (points.correct, points.proved & points.correct, ~points.broken), strict=True))
 
