@@ -155,11 +155,7 @@ class Table:
         }
 
     def to_frame(self) -> Any:
-        """As a pandas DataFrame: a column for every key of the rows, values unrounded.
-
-        Raises:
-            InputError: pandas is not installed.
-        """
+        """As a pandas DataFrame: a column for every key of the rows, values unrounded."""
         try:
             import pandas
         except ImportError:
@@ -170,12 +166,10 @@ class Table:
         """As an HTML table, for notebooks; every text is escaped."""
         head = "".join(f"<th>{escape(name)}</th>" for name in self.headings)
         body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.cells)
-        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        note = f"<p>{escape(self.note)}</p>" if self.note else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        rows = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        return f"<table><caption>{escape(self.title)}</caption>{rows}</table><p>{escape(self.note)}</p>"
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    _repr_html_ = to_html
 
     def __repr__(self) -> str:
         return f"Table({self.title!r}, {len(self.rows)} rows of {', '.join(self.headings)})"
@@ -194,11 +188,7 @@ class Tabular:
         raise NotImplementedError
 
     def to_frame(self) -> Any:
-        """The table as a pandas DataFrame, values unrounded.
-
-        Raises:
-            InputError: pandas is not installed.
-        """
+        """The table as a pandas DataFrame, values unrounded."""
         return self.table().to_frame()
 
     def _repr_html_(self) -> str:
@@ -268,10 +258,9 @@ class ChartSpec:
     def __repr__(self) -> str:
         return f"ChartSpec({self.kind}, {len(self.rows)} rows, {self.title!r})"
 
-    def _repr_html_(self) -> str:
-        """The drawing, in a notebook. Drawing stands above this vocabulary, so it is named, not imported."""
-        picture: str = import_module("radii.report.charts").svg(self)
-        return f"<figure><figcaption><b>{escape(self.title)}</b><br>{escape(self.note)}</figcaption>{picture}</figure>"
+    def _repr_html_(self) -> str:  # drawing stands above this vocabulary, so it is named, not imported
+        words = f"<b>{escape(self.title)}</b><br>{escape(self.note)}"
+        return f"<figure><figcaption>{words}</figcaption>{import_module('radii.report.charts').svg(self)}</figure>"
 
     def to_frame(self) -> Any:
         """The rows as a pandas DataFrame."""

@@ -33,7 +33,7 @@ def marks(chart: ChartSpec) -> list[str]:
 
 def test_curves_draw_band_line_and_rule() -> None:
     chart = ChartSpec("curves", ROWS, Field("r"), ACCURACY, "model", "T", "N", dash="kind", rules=[Rule(0.5, "ε")])
-    assert marks(chart) == ["area", "line", "point", "rule", "text", "text"]
+    assert marks(chart) == ["area", "line", "rule", "rule", "text", "text"]
     assert data_of(chart)[1] == {"x": 0.5, "y": 0.75, "low": 0.65, "high": 1.0, "series": "a", "dash": "proved"}
     assert chart.table().headings == ("r", "a, proved", "a, broken", "b, proved", "b, broken")
     assert chart.table().cells[1][1] == "75.0% [65.0, 100.0]"
@@ -42,7 +42,7 @@ def test_curves_draw_band_line_and_rule() -> None:
 
 def test_curves_without_interval_or_series() -> None:
     chart = ChartSpec("curves", ROWS[:3], Field("r"), Field("acc"), title="T", step=True)
-    assert marks(chart) == ["line", "point"]
+    assert marks(chart) == ["line", "rule"]
     assert draw(chart).to_dict()["layer"][0]["mark"]["interpolate"] == "step-before"
 
 
@@ -124,7 +124,7 @@ def test_too_many_series_or_dashes_are_refused() -> None:
     rows = [{"x": k, "y": k, "s": f"model {k}"} for k in range(7)]
     with pytest.raises(InputError, match="at most 6 series, got 7"):
         draw(ChartSpec("curves", rows, Field("x"), Field("y"), "s"))
-    with pytest.raises(InputError, match="at most 4 dash patterns, got 7"):
+    with pytest.raises(InputError, match="at most 6 dash patterns, got 7"):
         draw(ChartSpec("curves", rows, Field("x"), Field("y"), dash="s"))
 
 
