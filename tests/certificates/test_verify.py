@@ -172,6 +172,16 @@ def test_a_list_is_continued(tmp_path: Path) -> None:
     assert list(run_instances(tmp_path, entries, table, jobs=1)) == []
 
 
+def test_a_list_goes_on_behind_an_instance_that_cannot_be_read(tmp_path: Path) -> None:
+    export(nn.Linear(3, 2).eval(), tmp_path / "net.onnx", (3,), certificate=False)
+    (tmp_path / "a.vnnlib").write_text(declared(4, 2) + box(4, 0, 1) + "(assert (<= Y_0 0))")
+    (tmp_path / "b.vnnlib").write_text(declared(3, 2) + box(3, 0, 1) + "(assert (<= Y_0 1e4))")
+    (tmp_path / "list.csv").write_text("net.onnx,a.vnnlib,30\nnet.onnx,b.vnnlib,30\n")
+    rows = list(run_instances(tmp_path, read_instances(tmp_path / "list.csv"), tmp_path / "out.csv", jobs=1))
+    assert [row["verdict"] for row in rows] == ["error", "sat"]
+    assert "4 inputs and 2 outputs" in rows[0]["method"]
+
+
 @pytest.mark.parametrize(
     ("folder", "network", "query", "expected"),
     [

@@ -106,7 +106,7 @@ def _sentence(answer: Verification) -> str:
 
 def _several(instances: Path, table: Path, seconds: float | None, jobs: int | None, json: str | None) -> None:
     from radii.atomic import check_writable
-    from radii.certificates.complete.instances import read_instances, read_table, run_instances
+    from radii.certificates.complete.instances import ERROR, read_instances, read_table, run_instances
     from radii.tables import listing
 
     check_writable(table)
@@ -121,6 +121,9 @@ def _several(instances: Path, table: Path, seconds: float | None, jobs: int | No
     columns = ("network", "property", "verdict", "seconds", "regions", "expected")
     console.print(terminal.table(listing(str(instances), columns, shown)))
     wrong = [row for row in rows if row["verdict"] in ("sat", "unsat") and row["expected"] not in ("", row["verdict"])]
+    for row in rows:
+        if row["verdict"] == ERROR:
+            console.print(row["method"], soft_wrap=True, markup=False)
     decided = sum(row["verdict"] in ("sat", "unsat") for row in rows)
     console.print(f"{decided} of {len(rows)} decided, {len(wrong)} against the expected verdict.")
     terminal.write_json({"instances": rows, "decided": decided, "wrong": len(wrong)}, json)

@@ -15,6 +15,7 @@ from radii import progress
 from radii.atomic import write_whole
 from radii.errors import InputError
 
+ERROR = "error"  # the verdict of an instance that cannot be read; its sentence stands under ``method``
 COLUMNS = ("onnx", "vnnlib", "timeout_s", "verdict", "seconds", "method", "nodes", "open", "expected")
 
 
@@ -84,7 +85,7 @@ def run_instances(
     Yields:
         The rows of the table, as they become known.
     """
-    rows = read_table(table)
+    rows = [row for row in read_table(table) if row["verdict"] != ERROR]  # these are tried again
     known = {(row["onnx"], row["vnnlib"], float(row["timeout_s"])) for row in rows}
     left = [entry for entry in instances if (entry.network, entry.query, entry.seconds) not in known]
     count = max(1, min(jobs or os.cpu_count() or 1, len(left)))
@@ -117,7 +118,11 @@ def _one_thread() -> None:
 def _run(folder: Path, entry: Instance) -> dict[str, str]:
     from radii.certificates.complete.verify import verify
 
-    answer = verify(folder / entry.network, folder / entry.query, seconds=entry.seconds)
+    try:
+        answer = verify(folder / entry.network, folder / entry.query, seconds=entry.seconds)
+    except InputError as refusal:  # the others go on
+        row = (entry.network, entry.query, f"{entry.seconds:g}", ERROR, "0", str(refusal), "0", "1", entry.expected)
+        return dict(zip(COLUMNS, row, strict=True))
     values = (
         entry.network,
         entry.query,
