@@ -6,7 +6,7 @@ docs/notes/certified-training.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -22,7 +22,7 @@ class IntervalLength:
 
     ``work``: multiply-adds of forward passes (see :func:`interval_multiply_adds`); 1.3e11 are about a
     core-minute of training. ``epochs``: the most passes over the data, which small datasets reach first.
-    ``width``, ``hidden``: of the network for images of at least 16 pixels a side.
+    ``width``, ``hidden``: of the network for images of more than 12 pixels a side.
     """
 
     work: float
@@ -37,6 +37,7 @@ INTERVAL_LENGTHS: dict[Budget, IntervalLength] = {
     "night": IntervalLength(work=7.2e12, epochs=200, width=32, hidden=512),  # a core-hour
 }
 FEWEST_EPOCHS = 2
+TINY_SIDE = 12  # pixels
 CLIPS_FROM = 0.05  # smaller radii leave grey pixels apart
 
 
@@ -58,7 +59,7 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
     batch_size = 256 if len(data) >= 10_000 else max(16, min(64, len(data) // 20))
     steps = length.work / (batch_size * interval_multiply_adds(shape, model))
     epochs = min(max(steps * batch_size / len(data), FEWEST_EPOCHS), length.epochs)
-    small = len(shape) == 1 or max(shape[1:]) <= 12
+    small = len(shape) == 1 or max(shape[1:]) <= TINY_SIDE
     settings: dict[str, Any] = {
         "steps": max(1, round(epochs * len(data) / batch_size)),
         "batch_size": batch_size,
@@ -75,8 +76,12 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
 def interval_network(shape: tuple[int, ...], length: IntervalLength, radius: float) -> dict[str, Any]:
     """Arguments of the network for inputs of ``shape``, of the sizes ``length``, at the Linf ``radius``.
 
-    Large images get three convolutions, others two; grey images are clipped.
+    Large images get three convolutions, others two; grey images are clipped. Features and tiny images cost
+    little, so they get at least the sizes of the budget ``cpu``.
     """
+    least = INTERVAL_LENGTHS["cpu"]
+    if len(shape) == 1 or max(shape[1:]) <= TINY_SIDE:
+        length = replace(length, width=max(length.width, least.width), hidden=max(length.hidden, least.hidden))
     if len(shape) == 1:
         return {"hidden": length.hidden}
     clip = {"clip": min(radius, 0.4)} if shape[0] == 1 and radius >= CLIPS_FROM else {}
