@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness import Figure, cpu_seconds, figure, main
-from radii.forecasting.envelope import Envelope, Interval, envelope
+from radii.forecasting.envelope import Envelope, envelope
 from radii.forecasting.law import fit
 from radii.forecasting.links import LINKS, Link
 from radii.forecasting.posterior import Family, Sizes
 from radii.randomness import numpy_stream
+from radii.tables import Estimate
 from simulated_curves import Truth
 
 DESIGNS = {"sizes by 2": (3125, 6250, 12_500, 25_000, 50_000), "sizes by √10": (500, 1581, 5000, 15_811, 50_000)}
@@ -57,7 +58,7 @@ class Tally:
         """The least coverage of the envelope over all that is forecast."""
         return min(statistics.mean(hits) for what, hits in self.hits.items() if "logit" not in what)
 
-    def hit(self, what: str, interval: Interval, true: float) -> None:
+    def hit(self, what: str, interval: Estimate, true: float) -> None:
         """Whether ``interval`` covers the truth."""
         self.hits.setdefault(what, []).append(interval.low <= true <= interval.high)
 

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness import Figure, figure, main, medians
+from radii.models.memory_order import channels_last
 from radii.models.zoo.convnets import LeNet5
 from radii.models.zoo.wide_resnet import WideResNet
-from radii.training.attackable import channels_last
 from radii.training.inner import Inner
 from radii.training.objectives.adversarial import AdversarialTraining, Trades
 from radii.training.objectives.cross_entropies import Natural
@@ -118,7 +118,7 @@ def subjects(net: nn.Module, x: Tensor, y: Tensor) -> dict[str, Trainer]:
         "our TRADES-7": Trainer(net, x, y, Trades(THREAT, 6.0, STEPS, SIZE)),
     }
     for trainer in ours.values():
-        trainer.order.enter_context(channels_last(trainer.net))
+        trainer.order.enter_context(channels_last(trainer.net, trained=True)())
     return {**plain, **ours}
 
 

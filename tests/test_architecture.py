@@ -132,3 +132,31 @@ def test_commands_load_what_they_need() -> None:
     short = ("--epochs", "1", "--points", "4", "--suite", "fast", "--workers", "0", "--no-forecast")
     assessed = loaded("assess", "digits", *short)
     assert len(assessed) <= 185, len(assessed)
+
+
+def defined(module: str) -> set[str]:
+    """The names that a module of radii defines or imports, stubs and submodules included."""
+    place = SOURCE.parent / module.replace(".", "/")
+    candidates = (place.with_suffix(".py"), place / "__init__.py", place / "__init__.pyi")
+    files = [file for file in candidates if file.exists()]
+    names = {path.stem for path in place.glob("*")} if place.is_dir() else set()
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text()))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return names
+
+
+def test_benchmarks_examples_and_docs_import_what_exists() -> None:
+    """They are not run by the tests, so a rename could break them without notice."""
+    root = SOURCE.parents[1]
+    absent = []
+    for path in (file for folder in ("benchmarks", "examples", "docs") for file in (root / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("radii."):
+                known = defined(node.module or "")
+                absent += [f"{path.name}: {node.module}.{name.name}" for name in node.names if name.name not in known]
+    assert absent == []

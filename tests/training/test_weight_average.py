@@ -10,8 +10,8 @@ from torch import nn
 
 from radii.data.dataset import Dataset
 from radii.models.io.tensor_files import read_tensors as read
-from radii.models.io.tensor_files import section
 from radii.randomness import numpy_stream, threads
+from radii.training.checkpoint import section
 from radii.training.loop import Recipe, train
 from radii.training.objectives.cross_entropies import Natural
 from radii.training.optimizers import WeightAverage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from radii.papers.theory import STATEMENTS
+from radii.papers.theory.statements import STATEMENTS
 from radii.report.charts import save
 
 HERE = Path(__file__).parent
