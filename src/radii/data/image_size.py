@@ -25,7 +25,7 @@ MOST = 4096
 
 
 def parse_size(text: str) -> Size:
-    """Width and height from ``64`` or ``64x48``.
+    """Width and height from ``text``: ``64`` or ``64x48``.
 
     >>> parse_size("64")
     (64, 64)
@@ -54,7 +54,7 @@ def resized(image: Image, size: Size) -> Image:
 
 
 def cropped(image: Image, size: Size, where: str) -> Image:
-    """The center of ``image`` in ``size``.
+    """The center of ``image`` in ``size``; ``where`` is its place in error messages.
 
     Raises:
         InputError: the image is smaller.
@@ -69,7 +69,7 @@ def cropped(image: Image, size: Size, where: str) -> Image:
 
 
 def apply_step(image: Image, step: str, where: str) -> Image:
-    """``image`` after one of ``resize:…``, ``crop:…`` and ``gray``."""
+    """``image`` after ``step``: ``resize:…``, ``crop:…`` or ``gray``; ``where`` is its place in error messages."""
     kind, _, argument = step.partition(":")
     if kind == "gray":
         return image.convert("L") if image.mode != "F" else image
@@ -83,7 +83,7 @@ def resize(x: NDArray[Any], size: Size) -> NDArray[Any]:
 
 
 def crop(x: NDArray[Any], size: Size) -> NDArray[Any]:
-    """The centers of the images of ``x`` [n, c, h, w]."""
+    """The centers of the images of ``x`` [n, c, h, w] in ``size``."""
     return _each(x, size, f"crop:{format_size(size)}")
 
 

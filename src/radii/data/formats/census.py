@@ -75,14 +75,14 @@ class Census:
 
 
 def bad_images(name: str, faults: Sequence[str]) -> InputError:
-    """The error that names bad images: the first ones and how many there are."""
+    """The error for bad images of the dataset ``name``: the first of ``faults`` and their number."""
     shown = "; ".join(faults[:SHOWN]) + (f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else "")
     what = "1 image cannot" if len(faults) == 1 else f"{len(faults):,} images cannot"
     return InputError(f"{what} be read in {name}: {shown}. Mend them, or leave them out: --skip-bad ({name}+skip-bad).")
 
 
 def several_sizes(name: str, sizes: Sequence[tuple[int, int]]) -> InputError:
-    """The error for images of several sizes, which names the way out."""
+    """The error for images of several ``sizes`` in the dataset ``name``, with the remedy."""
     (w, h), (wide, high) = sizes[0], sizes[-1]
     return InputError(
         f"All images of {name} must have one size, got {len(sizes)} sizes from {w} x {h} to {wide} x {high}. "

@@ -19,7 +19,7 @@ MOST_WORDS = 50  # a column of more different words is no category
 
 
 def read_csv(path: Path, reading: Reading) -> Source:
-    """A CSV or TSV file with a header line."""
+    """Read the CSV or TSV file ``path`` with a header line; ``reading`` says how."""
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         table = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=separator))

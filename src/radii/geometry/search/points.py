@@ -86,5 +86,5 @@ def check_finite(points: Points, name: str, block: int = 1 << 16) -> None:
 
 
 def rows_at_a_time(dimensions: int, usual: int, numbers: int = 1 << 23) -> int:
-    """The usual number of rows, or fewer where they would hold more than so many numbers (photographs)."""
+    """The ``usual`` number of rows, or fewer where rows of ``dimensions`` would hold more than ``numbers`` in all."""
     return max(1, min(usual, numbers // dimensions))
