@@ -90,7 +90,7 @@ def setting_names(spec: type[BaseModel], prefix: str = "") -> list[str]:
 
 
 def nearest_setting(name: str, known: Iterable[str]) -> str | None:
-    """The setting that a user meant by ``name``: the same word in a section, else the most similar one."""
+    """The one of ``known`` that a user meant by ``name``: the same word in a section, else the most similar one."""
     names = list(known)
     exact = [full for full in names if full.rpartition(".")[2] == name.rpartition(".")[2]]
     ends = {full.rpartition(".")[2]: full for full in names}
