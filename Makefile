@@ -5,11 +5,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-all lint docs campaign fuzz matrix bench pictures clean
+.PHONY: demo test test-all lint docs campaign fuzz kills matrix bench pictures clean
 .DEFAULT_GOAL := help
 
 help:
-	@grep -E '^# make' Makefile | cut -c3-; echo "also: make lint, make test-all (heavy tests too), make docs (the site, build/site/index.html), make campaign, make fuzz, make matrix, make bench, make pictures, make clean"
+	@grep -E '^# make' Makefile | cut -c3-; echo "also: make lint, make test-all (heavy tests too), make docs (the site, build/site/index.html), make campaign, make fuzz, make kills, make matrix, make bench, make pictures, make clean"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,9 @@ campaign: $(INSTALLED)
 
 fuzz: $(INSTALLED)
 	$(BIN)/python tests/campaign/fuzz.py --seed $(SEED)
+
+kills: $(INSTALLED)
+	$(BIN)/python tests/campaign/kills.py --seed $(SEED)
 
 matrix:
 	sh tests/matrix.sh

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -22,20 +23,22 @@ CHARTS = (".png", ".svg", ".pdf", ".html")  # what a chart can be written as
 PREFIX, SUFFIX = ".radii-", ".part"  # of an unfinished file; after a kill it may be removed
 KERNEL_FOLDERS = ("/dev/", "/proc/")  # names there stand for open files, even where a regular file is behind them
 MEMORY_FOLDER = "/dev/shm/"  # holds ordinary files
+SYNCING = 16  # files for which a folder waits at once
 LINKS = 40  # the longest chain of symbolic links that the kernel follows
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, durable: bool = True) -> None:
     """Write ``content`` to ``path``; on failure the old file is as it was and nothing is left beside it.
 
     Args:
         path: where to write; missing folders are made, a symbolic link is followed to its target.
         content: all bytes of the file.
+        durable: whether to wait until the content is on disk; False where :func:`sync_all` follows for many files.
 
     Raises:
         InputError: the place cannot be written.
     """
-    with whole_file(path) as file:
+    with whole_file(path, durable) as file:
         file.write(content)
 
 
@@ -102,6 +105,12 @@ def sync(path: Path) -> None:
             os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Wait until files are on disk, all at once: the disk writes its journal once for all who wait, not for each."""
+    with ThreadPoolExecutor(SYNCING) as pool:
+        list(pool.map(sync, paths))
 
 
 def is_special(path: Path) -> bool:

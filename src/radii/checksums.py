@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from radii.atomic import is_unfinished, sync, whole_file, write_whole
+from radii.atomic import is_unfinished, sync_all, whole_file, write_whole
 from radii.environment import cache_folder
 from radii.errors import InputError
 from radii.spec import read_json
@@ -82,13 +82,15 @@ def _is_large(states: dict[str, State]) -> bool:
 
 
 def write_manifest(folder: Path) -> None:
-    """Sync every file of ``folder`` to disk, then write the manifest: it is the last file of a finished folder."""
+    """Write the manifest, the last file of a finished folder, and wait until it and all others are on disk.
+
+    A power cut before the end may leave a manifest without some of its files; then its checksums tell.
+    """
     files = _files(folder)
-    for file in files:
-        sync(file)
     entries = {str(file.relative_to(folder)): {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
     content = {"format": FORMAT, "files": entries}
-    write_whole(folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True).encode())
+    write_whole(folder / MANIFEST, json.dumps(content, indent=1, sort_keys=True).encode(), durable=False)
+    sync_all([*files, folder / MANIFEST])
 
 
 def damage(folder: Path, fresh: bool = False) -> str | None:

@@ -161,5 +161,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise InputError(f"The {what} {path} does not exist.") from None
+    except RecursionError as error:
+        raise InputError(f"The {what} {path} is not TOML: it is nested too deeply.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"The {what} {path} is not TOML: {error}.") from error

@@ -12,6 +12,8 @@ from random import Random
 
 import numpy as np
 
+from campaign import valid_files
+
 
 def npz(draw: Random) -> bytes:
     """An .npz with a mistake."""
@@ -112,6 +114,42 @@ def garbage(draw: Random) -> bytes:
     return draw.randbytes(draw.choice((0, 1, 100, 5000)))
 
 
+def vnnlib(draw: Random) -> bytes:
+    """A property with a mistake."""
+    lines = valid_files.PROPERTY.splitlines()
+    odd = draw.choice(
+        (
+            "(assert (<= X_0 nan))", "(assert (<= X_0 1e999))", "(assert (>= X_0 2))", "(assert (<= X_7 1))", "(assert", "))", "(assert (<= Y_0 X_0))",
+            "(declare-const Y_99999999999 Real)", "(declare-const X_99999999999 Real)", "(assert (<= (* Y_0 Y_1) 0))", "(" * 5000, "\x1b[31m", "(assert (or))",
+            "(assert (and (<= Y_0 0) (or (<= Y_1 0) (>= Y_1 0))))" * 20,
+        )
+    )  # fmt: skip
+    if draw.random() < 0.7:
+        lines.insert(draw.randrange(len(lines) + 1), odd)
+    else:
+        lines.pop(draw.randrange(len(lines)))
+    return "\n".join(lines).encode()
+
+
+def instances(draw: Random) -> bytes:
+    """A list of properties with a mistake."""
+    return draw.choice(
+        ("", "a", "net.onnx,prop.vnnlib", "net.onnx,prop.vnnlib,abc", "net.onnx,prop.vnnlib,-1", "x.onnx,y.vnnlib,5", ",,,", "\x00")
+    ).encode()  # fmt: skip
+
+
+def of_run(name: str) -> Callable[[Random], bytes]:
+    """A file of a true run; :func:`stage` cuts it or changes a byte, and puts the others beside it."""
+    return lambda draw: next(content for path, content in valid_files.run_folder().items() if path.endswith("/" + name))
+
+
+VERIFY = ["verify", "net.onnx", "prop.vnnlib", "--seconds", "3"]
+RUN_COMMANDS = [
+    ["runs"],
+    ["runs", "check"],
+    ["runs", "show", "train-"],
+    ["evaluate", "train-", "digits", "--threat", "l2:0.1", "--points", "20"],
+]
 MAKERS: dict[str, tuple[Callable[[Random], bytes], list[list[str]]]] = {
     "data.npz": (npz, [["audit", "data.npz", "--quick"], ["train", "data.npz", "epochs=1"]]),
     "data.parquet": (parquet, [["audit", "data.parquet", "--quick"]]),
@@ -125,6 +163,12 @@ MAKERS: dict[str, tuple[Callable[[Random], bytes], list[list[str]]]] = {
         [["evaluate", "radii.models.zoo.mlp:MLP", "digits", "--weights", "weights.safetensors", "--threat", "l2:0.1"]],
     ),
     "net.onnx": (garbage, [["evaluate", "net.onnx", "digits", "--threat", "l2:0.1"], ["certify", "net.onnx", "digits"]]),
+    "net.onnx ": (lambda draw: valid_files.onnx(64, 10), [["evaluate", "net.onnx", "digits", "--threat", "l2:0.1", "--suite", "fast", "--points", "20"], ["certify", "net.onnx", "digits", "--points", "5"]]),
+    "net.onnx  ": (lambda draw: valid_files.onnx(), [VERIFY]),
+    "prop.vnnlib": (vnnlib, [VERIFY]),
+    "list.csv": (instances, [["verify", "--instances", "list.csv", "--jobs", "1"]]),
+    "photos/a/1.png ": (lambda draw: valid_files.png(), [["audit", "photos", "--quick"]]),
+    **{f"run {name}": (of_run(name), RUN_COMMANDS) for name in ("spec.json", "result.json", "env.json", "model.safetensors", "manifest.json")},
     "net.pt2": (garbage, [["evaluate", "net.pt2", "digits", "--threat", "l2:0.1"]]),
     "net.pt": (garbage, [["evaluate", "net.pt", "digits", "--threat", "l2:0.1"]]),
     "config.toml": (toml, [["train", "digits", "--config", "config.toml", "epochs=1"]]),
@@ -133,23 +177,41 @@ MAKERS: dict[str, tuple[Callable[[Random], bytes], list[list[str]]]] = {
 }  # fmt: skip
 
 
+ALWAYS_BROKEN = ("net.onnx ", "net.onnx  ", "photos/a/1.png ", "run")  # valid before they are cut
+
+
 def stage(seed: int, folder: Path) -> list[str]:
     """Write one broken file into ``folder``; the command that reads it."""
     draw = Random(seed)
     name = sorted(MAKERS)[seed % len(MAKERS)]
     make, commands = MAKERS[name]
     content = make(draw)
-    if draw.random() < 0.3:  # truncated, or with a flipped byte
+    if draw.random() < 0.3 or name.startswith(ALWAYS_BROKEN):  # truncated, or with a changed byte
         cut = draw.randrange(len(content) + 1)
-        content = content[:cut] if draw.random() < 0.5 or not content else content[: cut - 1] + b"\xff" + content[cut:]
-    path = folder / name
+        content = content[:cut] if draw.random() < 0.3 or not cut else content[: cut - 1] + b"\xff" + content[cut:]
+    _put_neighbors(name, folder, draw)
+    path = folder / name.strip()
+    if name.startswith("run "):
+        path = folder / "runs" / next(path for path in valid_files.run_folder() if path.endswith("/" + name[4:]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    if name.startswith("photos"):
-        (folder / "photos" / "b").mkdir()
-        (folder / "photos" / "b" / "1.png").write_bytes(make(draw))
-    if name.startswith("runs/"):
-        for other in ("spec.json", "result.json", "env.json"):
-            if not (path.parent / other).exists():
-                (path.parent / other).write_text(json.dumps({}))
     return draw.choice(commands)
+
+
+def _put_neighbors(name: str, folder: Path, draw: Random) -> None:
+    """The valid files that a command reads beside the broken one."""
+    if name.startswith("photos"):
+        (folder / "photos" / "b").mkdir(parents=True)
+        (folder / "photos" / "b" / "1.png").write_bytes(draw.choice((valid_files.png(), garbage(draw))))
+    elif name in ("prop.vnnlib", "list.csv", "net.onnx  "):
+        (folder / "net.onnx").write_bytes(valid_files.onnx())
+        (folder / "prop.vnnlib").write_text(valid_files.PROPERTY)
+    elif name.startswith("run "):
+        for path, whole in valid_files.run_folder().items():
+            (folder / "runs" / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "runs" / path).write_bytes(whole)
+    elif name.startswith("runs/"):
+        place = (folder / name).parent
+        place.mkdir(parents=True)
+        for other in ("spec.json", "result.json", "env.json"):
+            (place / other).write_text(json.dumps({}))

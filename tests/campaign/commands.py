@@ -10,6 +10,8 @@ from typing import Any
 import click
 import typer
 
+from campaign import valid_files
+
 WORDS = (
     "", " ", "-", "--", "0", "-1", "1e999", "nan", "inf", "99999999999999999999", "1/0", "8/255", "linf:8", "linf:8/255",
     "l2:0.5", "l1:3", "l3:1", "linf:-1", "l2:nan", "linf:0", "linf", ":", "l2:", "../..", "/dev/null", "/", ".", "nowhere",
@@ -20,6 +22,8 @@ WORDS = (
 )  # fmt: skip
 USUAL = {
     "dataset": ("digits", "digits+subset:100", "digits+binarize", "missing.npz"),
+    "network": ("net.onnx", "model.onnx", "missing.onnx"),
+    "query": ("prop.vnnlib", "missing.vnnlib"),
     "model": ("nearest", "mlp", "lenet5", "model.onnx", "train-00", "radii.models.zoo.mlp:MLP"),
 }
 
@@ -31,9 +35,10 @@ def tree() -> dict[tuple[str, ...], click.Command]:
     found: dict[tuple[str, ...], click.Command] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
-        if hasattr(command, "commands"):
-            for name, inner in command.commands.items():
-                walk(inner, (*words, name))
+        if isinstance(command, click.Group) or hasattr(command, "list_commands"):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                walk(command.get_command(context, name), (*words, name))
         else:
             found[words] = command
 
@@ -68,3 +73,5 @@ def stage(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "out.json").write_text("{}")
     (folder / "model.onnx").write_bytes(b"not a network")
+    (folder / "net.onnx").write_bytes(valid_files.onnx())
+    (folder / "prop.vnnlib").write_text(valid_files.PROPERTY)

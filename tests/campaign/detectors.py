@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 import radii
-from campaign.tally import METHODS, Tally
+from campaign.tally import METHODS, NORMS, SECONDS, Tally
 from radii.errors import InputError
 
 FEATURES, CLASSES = 4, 2
@@ -77,9 +77,9 @@ def trial(seed: int, count: int) -> Tally:
     x = torch.rand(1, FEATURES, generator=generator)
     seen, tally = answers(model, x, generator), Tally(networks=1)
     for method in METHODS:
-        norm = "l2" if method == "margin" or seed % 3 == 0 else "linf"
+        norm = NORMS.get(method, "l2" if seed % 3 == 0 else "linf")
         try:
-            proof = radii.certify(model, x, method=method, norm=norm, radii=(0.01, 0.1))
+            proof = radii.certify(model, x, method=method, norm=norm, radii=(0.01, 0.1), seconds=SECONDS)
         except InputError:
             tally.refused += 1
             continue

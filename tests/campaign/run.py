@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 
-from campaign import detectors, exact, forms, planted, smoothed, theorems
+from campaign import detectors, exact, forms, planted, smoothed, splits, theorems
 from campaign.tally import Tally
 
 KINDS: dict[str, Callable[[int, int], Tally]] = {
@@ -32,6 +32,7 @@ KINDS: dict[str, Callable[[int, int], Tally]] = {
     "planted": planted.trial,
     "detectors": detectors.trial,
     "exact": exact.trial,
+    "splits": splits.trial,
     "smoothing": smoothed.trial,
 }
 SMOOTHING_SLACK = 4.0  # standard errors
@@ -63,8 +64,9 @@ def campaign(
 
 
 def keep(state: Path, totals: dict[str, Tally], following: dict[str, int]) -> None:
-    """Write the state whole."""
-    content = {name: {"tally": asdict(totals[name]), "next": following[name]} for name in totals}
+    """Write the state whole; kinds that are not in ``totals`` stay as they were."""
+    content = json.loads(state.read_text()) if state.exists() else {}
+    content |= {name: {"tally": asdict(totals[name]), "next": following[name]} for name in totals}
     aside = state.with_suffix(f".{os.getpid()}.part")
     aside.write_text(json.dumps(content))
     aside.replace(state)

@@ -11,8 +11,10 @@ import radii
 from radii.errors import InputError
 from radii.threat import Norm
 
-METHODS = ("auto", "margin", "ibp", "crown-ibp", "crown", "alpha-crown")
+METHODS = ("auto", "margin", "ibp", "crown-ibp", "crown", "alpha-crown", "complete")
+NORMS = {"margin": "l2"}  # methods that know one norm only
 RADII = (0.003, 0.01, 0.03, 0.1, 0.3)
+SECONDS = 0.3  # of complete proofs, for each input and radius
 
 
 @dataclass
@@ -100,15 +102,18 @@ def contradicted(model: nn.Module, points: Tensor, own: Tensor, batch: int) -> T
     return wrong
 
 
+def methods_for(norm: Norm) -> list[str]:
+    """The methods that prove balls of ``norm``."""
+    return [method for method in METHODS if NORMS.get(method, norm) == norm]
+
+
 def try_certificates(model: nn.Module, x: Tensor, norm: Norm, seed: int, count: int, label: str) -> Tally:
     """Certify ``x`` by every method and ask the model itself inside every proved ball."""
     tally, generator = Tally(networks=1), Generator().manual_seed(seed)
-    for method in METHODS:
-        if method == "margin" and norm != "l2":
-            continue
+    for method in methods_for(norm):
         given = x.clone()
         try:
-            proof = radii.certify(model, given, method=method, norm=norm, radii=RADII)
+            proof = radii.certify(model, given, method=method, norm=norm, radii=RADII, seconds=SECONDS)
         except InputError:
             tally.refused += 1
             continue

@@ -151,3 +151,30 @@ def test_lines_over_a_ball_that_its_box_cuts() -> None:
     corners = (rows.clamp_max(0)).sum(1)
     assert (bound >= torch.maximum(alone, corners) - 1e-9).all()
     assert (bound > torch.maximum(alone, corners) + 1e-3).any()
+
+
+class Steps(nn.Module):
+    """A layer of steps, which has no gradient."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.round(4 * x) / 4
+
+
+class Overwriting(nn.Module):
+    """A ReLU, whose output is overwritten in place although its gradient needs it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).clamp_(min=0)
+
+
+@pytest.mark.parametrize("features", [3, 24])
+@pytest.mark.parametrize("bend", [Steps(), nn.Hardtanh(-0.2, 0.2), Overwriting()])
+def test_networks_without_gradient_or_relu_are_bounded_or_left_open(features: int, bend: nn.Module) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(features, 8), bend, nn.Linear(8, 3)).eval().requires_grad_(False)
+    x = torch.rand(4, features)
+    found = certify(model, x, "complete", norm="linf", radii=(0.001, 0.01, 0.1), seconds=2)
+    assert (found.radius > 0).any()
+    for i, radius in enumerate(found.radius.tolist()):
+        around = (x[i] + (torch.rand(4000, features) * 2 - 1) * radius).clamp(0, 1)
+        assert (model(around).argmax(1) == found.prediction[i]).all()

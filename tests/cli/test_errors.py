@@ -189,6 +189,9 @@ def test_bad_settings_file(radii: Callable, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
+        ("model=3", "The setting model has parts, for example model.width=32; got model=3 instead"),
+        ("method=[1]", "The setting method has parts"),
+        ("epochs=" + "[" * 3000, "epochs"),
         ("method.offset=nan", "offset must be a finite number, got nan"),
         ("model.blocks=40", "blocks must be at most 4 for 8 x 8 pixels"),
         ("model.width=100000000", "not enough memory"),

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from radii.cli import terminal
+from radii.cli.main import guarded
 from radii.cli.terminal import clean
 from radii.runs.planning import train
 from radii.training.loop import Recipe
@@ -210,3 +213,19 @@ def test_a_wrong_environment_variable_is_a_sentence_before_the_work(
             patch.setenv(name, "abc")
             outcome = radii("train", "digits", "epochs=1", "--model", "mlp")
         assert (outcome.code, f"{name} must be" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize("library", ["python", "numpy", "torch"])
+def test_too_little_memory_is_a_sentence(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> object:
+        if library == "python":
+            raise MemoryError
+        return np.empty(1 << 60, np.uint8) if library == "numpy" else torch.empty(1 << 60, dtype=torch.uint8)
+
+    assert guarded(command) == 2
+    assert "not enough memory" in " ".join(capsys.readouterr().err.split())
+
+
+def test_names_between_colons_are_not_turned_into_pictures(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.show().print("digits+subset:100: :smile:")
+    assert capsys.readouterr().out == "digits+subset:100: :smile:\n"

@@ -187,6 +187,29 @@ def test_the_folder_in_which_one_works_takes_over_no_import(here: Path) -> None:
         assert (outcome.returncode, hijacked) == (0, ""), (words, outcome.stderr)
 
 
+@pytest.mark.heavy
+@pytest.mark.timeout(600)
+def test_workers_of_ray_import_nothing_from_the_folder_in_which_one_works(here: Path) -> None:
+    """Ray puts the current folder first on the path of its workers unless it is told otherwise."""
+    pytest.importorskip("ray")
+    for name in ("torch", "scipy", "safetensors"):
+        Path(f"{name}.py").write_text(f"open('{here}/hijacked', 'a').write('{name} ')\nraise SystemExit(3)\n")
+    Path("study.toml").write_text(STUDY.format(model="mlp", method="natural"))
+    words = ("study", "run", "study.toml", "--executor", "ray:local", "--workers", 1)
+    outcome = command(*words, RADII_RUNS=str(here / "runs"))
+    assert not (here / "hijacked").exists(), (here / "hijacked").read_text()
+    assert outcome.returncode == 0, outcome.stderr
+
+
+def test_rays_workers_get_only_folders_that_the_program_imports_from_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    from radii.runs.executors.ray_cluster import OwnPath
+
+    monkeypatch.setattr(sys, "path", ["/own/script", "/python/lib"])
+    path = OwnPath()
+    path.extend(["/own/script", "/downloaded/data"])
+    assert path == ["/own/script"]
+
+
 def test_the_current_folder_joins_the_path_last_and_only_for_an_own_import_path(here: Path) -> None:
     before = list(sys.path)
     train("digits", "mlp", recipe=Recipe(epochs=1))

@@ -130,6 +130,19 @@ def test_bad_input_is_refused(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) ->
         evaluate(model, x, y + 1, Ball("l2", 0.2, None))
 
 
+@pytest.mark.parametrize(("share", "count"), [(1.0, 20), (0.5, 10)])
+def test_a_model_that_answers_nan_is_told_so_before_the_work(share: float, count: int) -> None:
+    """Not called wrong labels, and never a class."""
+
+    class Overflowing(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.where(x[:, :1] < share, torch.nan, super().forward(x))
+
+    x, y = torch.linspace(0, 0.99, 20)[:, None].repeat(1, 2), torch.zeros(20, dtype=torch.int64)
+    with pytest.raises(InputError, match=f"logits are NaN for {count} of 20 inputs"):
+        evaluate(Overflowing(2, 2).eval(), x, y, Ball("l2", 0.2))
+
+
 def test_contradictions_are_judged_against_the_certified_function(
     line: tuple[nn.Linear, Tensor, Tensor, Tensor],
 ) -> None:

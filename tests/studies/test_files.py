@@ -190,6 +190,7 @@ seeds = [0]
     ("text", "told"),
     [
         ("name = ", "is not TOML"),
+        ("name = " + "[" * 5000, "nested too deeply"),
         ('name = "separation"\ndata = ["digits"]\n[[model]]\nname = "mlp"', "comes with radii"),
         ('name = "a"\ndata = ["digits"]', r"write at least one table \[\[model\]\]"),
         ('name = "a"\ndata = ["digits"]\n[[model]]\nwidth = 3', "needs a name"),

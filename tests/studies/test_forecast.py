@@ -65,8 +65,9 @@ def test_sizes_beyond_the_factor_are_refused_in_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("not json", "not a readable JSON file"),
-        ("[]", "has no scaling curves"),
+        ("not json", "not a JSON file of scaling curves"),
+        ("[]", "not a JSON file of scaling curves"),
+        ("[" * 5000, "nested too deeply"),
         ('{"scaling": []}', "has no scaling curves"),
         ('{"scaling": [3]}', "curve 1 needs classes, test_points and observations"),
         ('{"scaling": [{"classes": 10, "observations": []}]}', "curve 1 needs classes, test_points"),
@@ -89,7 +90,7 @@ def test_bad_csv_and_bad_names(tmp_path: Path) -> None:
         read_curves(as_csv(tmp_path, [{"n": "many", "seed": 0, "value": 0.5}]), 10, 10_000)
     with pytest.raises(InputError, match="not a readable CSV file"):
         read_curves(tmp_path / "missing.csv", 10, 10_000)
-    with pytest.raises(InputError, match="not a readable JSON file"):
+    with pytest.raises(InputError, match="not a JSON file of scaling curves"):
         read_curves(tmp_path / "missing.json")
     with pytest.raises(InputError, match=r"No study is called 'data-scalin'\. Did you mean 'data-scaling'"):
         read_curves("data-scalin")

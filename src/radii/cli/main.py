@@ -98,14 +98,19 @@ def _main(
 def run() -> None:
     """Entry point of ``radii``: exit 0 success, 1 a check failed, 2 bad input, 130 Ctrl-C or SIGTERM."""
     os.environ["PYTHONSAFEPATH"] = "1"  # helper processes never import from the folder in which one works
-    signal.signal(signal.SIGTERM, _interrupt)
-    terminal.prepare_streams()
-    code = guarded(lambda: app(standalone_mode=False))
+    code = guarded(_start)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the work is done; nothing is left to be told
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
     sys.exit(code)
+
+
+def _start() -> Any:
+    signal.signal(signal.SIGTERM, _interrupt)
+    terminal.prepare_streams()
+    return app(standalone_mode=False)
 
 
 def _interrupt(*_: object) -> None:

@@ -42,5 +42,5 @@ def _assign(settings: dict[str, Any], key: str, value: Any) -> None:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
         return text

@@ -63,7 +63,7 @@ class CleanConsole(Console):
         raise BrokenPipeError
 
 
-errors = CleanConsole(stderr=True, highlight=False)
+errors = CleanConsole(stderr=True, highlight=False, emoji=False)
 _manner = {"quiet": False, "verbose": False}
 
 
@@ -99,7 +99,7 @@ def complain(message: str) -> None:
 
 def show(json_target: str | None = None) -> Console:
     """Where tables go: stdout, unless stdout carries the JSON."""
-    return CleanConsole(stderr=json_target == "-", highlight=False, quiet=_manner["quiet"])
+    return CleanConsole(stderr=json_target == "-", highlight=False, emoji=False, quiet=_manner["quiet"])
 
 
 def table(numbers: Table) -> RichTable:

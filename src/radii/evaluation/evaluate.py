@@ -17,6 +17,7 @@ from radii.attacks.suite import Member, SuiteResult, members, run_suite, suite_n
 from radii.attacks.survivor_sample import SAMPLE
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
+from radii.errors import InputError
 from radii.evaluation.bracket import proved_in, reconciled
 from radii.evaluation.scores import PointTable, Scores
 from radii.models.adapter import ModelLike, Outputs, prepare
@@ -89,12 +90,13 @@ def evaluate(
 
         attacks += (Member("transfer", Transfer(surrogate, batch_size=batch_size)),)
     _check(model, x, y, ball)
+    prediction = predict(model, x, batch_size)
+    _check_predictions(prediction)
     if certificate == "auto":
         certificate = choose(model, x, ball).certificate
     if certificate is not None:
         certificate.check(model)
     warned = model_alarms(model, x, y, ball, seed) if alarms else []
-    prediction = predict(model, x, batch_size)
     proved_radius, notes = proved_in(certificate, ball.norm, x, prediction)
     proved = proved_radius >= ball.radius if ball.radius > 0 else proved_radius > 0
     todo = torch.from_numpy(np.flatnonzero(~proved)).to(x.device)
@@ -202,6 +204,16 @@ def _check(model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> None:
     with torch.no_grad(), frozen(model):
         logits = ask(model, x[:1])
     check_labels(y, logits.expand(len(y), -1) if logits.dim() == 2 else logits)
+
+
+def _check_predictions(prediction: Tensor) -> None:
+    """Refuse a model that has no answer."""
+    unknown = int((prediction < 0).sum())
+    if unknown:
+        raise InputError(
+            f"The model's logits are NaN for {unknown} of {len(prediction)} inputs: it predicts no class there. "
+            "Look for NaN or huge weights, and for inputs that it expects in another scale."
+        )
 
 
 def _first_breaks(points: PointTable, attacks: Iterable[str]) -> dict[str, int]:

@@ -77,12 +77,11 @@ def train_step(
         InputError: a name or a setting is not known; all mistakes are reported at once.
     """
     recipe = {key: value for key, value in (settings or {}).items() if key not in ("model", "method")}
-    sections = settings or {}
     try:
         return Train(
             data=data,
-            model=Component.of(MODELS, model, dict(sections.get("model", {}))),
-            method=Component.of(METHODS, method, dict(sections.get("method", {}))),
+            model=Component.of(MODELS, model, _section(settings, "model", "width=32")),
+            method=Component.of(METHODS, method, _section(settings, "method", "threat=linf:0.1")),
             recipe=Recipe.model_validate(recipe),
             preprocessing=preprocessing,
             seed=seed,
@@ -91,6 +90,14 @@ def train_step(
         known = [*setting_names(Recipe), *(f"model.{name}" for name in MODELS.arguments(model, {}))]
         known += [f"method.{name}" for name in METHODS.arguments(method, {})]
         raise explain(error, "training settings", known) from error
+
+
+def _section(settings: Settings | None, name: str, example: str) -> dict[str, Any]:
+    """The settings of a model or a method."""
+    section = (settings or {}).get(name, {})
+    if not isinstance(section, Mapping):
+        raise InputError(f"The setting {name} has parts, for example {name}.{example}; got {name}={section!r} instead.")
+    return dict(section)
 
 
 def named_training(

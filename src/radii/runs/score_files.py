@@ -51,7 +51,7 @@ def save_scores(scores: Scores, rows: NDArray[np.int64], path: Path) -> None:
         "survivor_bound": None if scores.survivor_bound is None else asdict(scores.survivor_bound),
         "local_lipschitz": scores.local_lipschitz,
     }
-    write_tensors(path, tensors, meta)
+    write_tensors(path, tensors, meta, durable=False)
 
 
 def load_scores(run: Run) -> tuple[Scores, NDArray[np.int64]]:

@@ -10,7 +10,7 @@
 
 Claims are file locks that the kernel releases when their process dies, so none
 is ever stale; they only save work. What makes results right is the commit: the
-files of a folder are synced to disk, their checksums are written last, and the
+checksums of a folder's files are written last, all files are synced to disk, and the
 folder is renamed into ``runs`` whole; if somebody else was first, ours is dropped.
 
 Checksums are compared whenever a run is used. A damaged run is moved aside and
@@ -36,7 +36,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radii.atomic import is_unfinished, sync, write_whole
+from radii.atomic import is_unfinished, sync, sync_all, write_whole
 from radii.checksums import MANIFEST, damage, write_manifest
 from radii.environment import runs_folder, step_threads
 from radii.errors import InputError
@@ -291,8 +291,7 @@ class Store:
 
     def _commit(self, folder: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
-            sync(path)
+        sync_all([*(path for path in folder.rglob("*") if path.is_dir()), folder])
         try:
             os.rename(folder, target)
         except OSError as error:
@@ -351,4 +350,5 @@ def _record_failure(folder: Path, error: Exception) -> None:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_whole(path, json.dumps(content, indent=2, sort_keys=True, allow_nan=False).encode())
+    text = json.dumps(content, indent=2, sort_keys=True, allow_nan=False)
+    write_whole(path, text.encode(), durable=False)  # the manifest waits for all files of a run together

@@ -18,6 +18,7 @@ from radii.budget import BUDGETS, Budget
 from radii.errors import InputError
 from radii.runs.step import plan
 from radii.runs.store import Run, Store
+from radii.spec import read_json
 from radii.studies.study import Findings, Measured, Study
 
 SHIPPED = Path(str(files("radii"))) / "papers" / "results"  # results of the papers' studies that come with radii
@@ -122,7 +123,7 @@ def read(path: Path) -> Evidence:
         InputError: the file cannot be read or is not a study's result.
     """
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path, "a study's result")
         measured = tuple(Measured(**cell) for cell in content["cells"])
         return Evidence(
             study=content["study"],
@@ -133,7 +134,7 @@ def read(path: Path) -> Evidence:
             origin=str(path),
             seconds=content["seconds"],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"{path} is not a study's result: {error}.") from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from radii.errors import InputError, unknown_name
 from radii.forecasting.envelope import with_median
 from radii.forecasting.law import Needed, Observation, ScalingLaw, fit
+from radii.spec import read_json
 from radii.studies import results
 from radii.studies.study import STUDIES, ScalingCurve, registered_study
 from radii.tables import ChartSpec, Field, Rule, Span, Table, listing, table
@@ -214,11 +214,7 @@ def _from_study(name: str) -> tuple[ScalingCurve, ...]:
 
 
 def _from_json(path: Path) -> tuple[ScalingCurve, ...]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a readable JSON file: {error}.") from error
-    curves = content.get("scaling") if isinstance(content, dict) else None
+    curves = read_json(path, "a JSON file of scaling curves").get("scaling")
     if not isinstance(curves, list) or not curves:
         raise InputError(f"{path} has no scaling curves: a list under 'scaling' is expected, as data-scaling writes.")
     return tuple(_curve(each, f"{path}, curve {number}") for number, each in enumerate(curves, 1))

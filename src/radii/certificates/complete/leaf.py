@@ -37,7 +37,7 @@ def solve_leaf(
         unit = torch.zeros(1, engine.program.sizes[source], dtype=engine.program.dtype)
         unit[0, place] = sign
         forms.append(_form(engine, known, source, unit))
-    matrix = np.stack([-form[0].numpy() for form in forms])  # sign * z >= 0
+    matrix = np.array([-form[0].numpy() for form in forms]).reshape(len(forms), len(slope))  # sign * z >= 0
     limit = np.array([form[1] for form in forms])
     bounds = list(zip(known.domain.lower[0].tolist(), known.domain.upper[0].tolist(), strict=True))
     answer = linprog(slope.numpy(), matrix, limit, bounds=bounds, method="highs")

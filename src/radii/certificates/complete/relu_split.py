@@ -321,7 +321,7 @@ class _Batch:
             below = torch.minimum(high, -low) * 0.5
             loss = torch.where(lift > 0, rows.clamp_min(0) * below - rows.clamp_max(0) * lift + 1e-12, 0.0)
             losses.append((source, loss))
-        if not losses:
+        if not losses:  # no ReLU is left to split: the open layers are steps or clamps
             return [None] * len(left)
         flat = torch.cat([loss for _, loss in losses], 1)
         value, spot = flat.topk(min(CANDIDATES, flat.shape[1]), 1)

@@ -65,11 +65,20 @@ def _descend(goal: Goal, network: Runnable, x: Tensor, case: Tensor, steps: int)
         x = x.detach().requires_grad_()
         with torch.enable_grad():
             outputs = network.run(x)
-            excess = goal.excess(outputs)
-            (gradient,) = torch.autograd.grad(excess.gather(1, case[:, None]).sum(), x)
+            gradient = _gradient(goal.excess(outputs).gather(1, case[:, None]).sum(), x)
         point = first_meeting(goal, network, x, outputs)
-        if point is not None:
+        if point is not None or gradient is None:
             return point
         size = step * 0.93**number
         x = goal.placed(x.detach() - size * gradient.sign())
     return first_meeting(goal, network, x)
+
+
+def _gradient(value: Tensor, x: Tensor) -> Tensor | None:
+    """Of ``value`` by ``x``; None for networks of steps, and for those that overwrite what their gradient needs."""
+    if not value.requires_grad:
+        return None
+    try:
+        return torch.autograd.grad(value, x, allow_unused=True)[0]
+    except RuntimeError:  # torch found a value that was overwritten in place
+        return None

@@ -144,7 +144,7 @@ def _class_names(schema: pa.Schema, label: str, path: Path) -> tuple[str, ...] |
         if b"huggingface" in metadata:
             feature = json.loads(metadata[b"huggingface"])["info"]["features"].get(label, {})
             return tuple(str(name) for name in feature["names"]) if "names" in feature else None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"The class names in the schema of {path} cannot be read: {error}.") from error
     return None
 

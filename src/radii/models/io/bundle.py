@@ -55,11 +55,18 @@ class Architecture(Spec):
         return net
 
 
-def save_bundle(folder: Path, model: nn.Module, architecture: Architecture) -> None:
-    """Write the weights of ``model`` and the card of its ``architecture`` to ``folder``; whole or not at all."""
-    write_tensors(folder / WEIGHTS, model.state_dict())
+def save_bundle(folder: Path, model: nn.Module, architecture: Architecture, durable: bool = True) -> None:
+    """Write weights and card; each file appears whole or not at all.
+
+    Args:
+        folder: of the bundle.
+        model: its weights.
+        architecture: how it is built.
+        durable: whether to wait until the files are on disk.
+    """
+    write_tensors(folder / WEIGHTS, model.state_dict(), durable=durable)
     card = json.dumps({"format": 1, **architecture.canonical()}, indent=2, allow_nan=False)
-    write_whole(folder / CARD, card.encode())
+    write_whole(folder / CARD, card.encode(), durable)
 
 
 def load_bundle(folder: Path, trust: Collection[str] = ()) -> tuple[nn.Module, Architecture]:

@@ -23,18 +23,21 @@ from radii.errors import InputError
 NAME, DIGEST = "radii", "sha256"  # one entry of metadata: safetensors keeps several in no fixed order
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None) -> None:
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None, durable: bool = True
+) -> None:
     """Write tensors and JSON facts as one safetensors file, whole or not at all; equal content gives equal bytes.
 
     Args:
         path: the file.
         tensors: the tensors by name; each is copied to the CPU.
         facts: JSON data to store beside them; default none.
+        durable: whether to wait until they are on disk; a run's own files are waited for together at its end.
     """
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     about = json.dumps(dict(facts or {}), sort_keys=True)
     note = json.dumps({"facts": about, DIGEST: _digest(whole, about)})
-    write_whole(path, save(whole, metadata={NAME: note}))
+    write_whole(path, save(whole, metadata={NAME: note}), durable)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import Any
 
 from radii import progress
 from radii.allocator import keep_freed
+from radii.environment import isolated_helpers
 from radii.errors import InputError
 from radii.runs.executors import archives, memory_limits, remote
 from radii.runs.executors.dispatch import Failures, Observer, drain, unfinished
@@ -174,6 +176,17 @@ def _plain(error: BaseException) -> BaseException:
     return RuntimeError(f"{type(error).__name__}: {text[0] if text else 'no reason given'}")
 
 
+class OwnPath(list[str]):
+    """Folders that Ray puts first on the path of its workers: only such as this process imports from itself.
+
+    Ray adds the current folder in any case; a file ``torch.py`` beside downloaded data would be run.
+    """
+
+    def extend(self, folders: Iterable[str], /) -> None:
+        """Add those of the folders that are on this process's own path."""
+        super().extend(folder for folder in folders if folder in sys.path)
+
+
 @contextmanager
 def connected(address: str | None, cores: int) -> Iterator[ModuleType]:
     """Ray, connected. It is disconnected afterwards, and ended if this call started it; an existing connection is kept.
@@ -191,8 +204,11 @@ def connected(address: str | None, cores: int) -> Iterator[ModuleType]:
         return
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": False}
     ours = {"num_cpus": cores, "include_dashboard": False} if address is None else {}
+    job = ray.job_config.JobConfig()
+    job._py_driver_sys_path = OwnPath()  # no public way
     try:
-        ray.init(address=address or "local", **ours, **quiet)
+        with isolated_helpers():
+            ray.init(address=address or "local", job_config=job, **ours, **quiet)
     except Exception as error:  # Ray raises many types, bare Exception among them
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         hint = "Is its head running there, and is RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) the cluster's own?"

@@ -55,7 +55,7 @@ class AttackStep(Step):
         right = predict(model, x) == y
         result = attack(model, x, y, ball_on(self.ball, data), name=self.attack, seed=self.seed)
         arrays = {"x_adv": result.x_adv, "label": y, "broken": result.broken, "rows": torch.from_numpy(rows)}
-        write_tensors(work.folder / INPUTS, arrays)
+        write_tensors(work.folder / INPUTS, arrays, durable=False)
         return {
             "clean": accuracy(right.cpu().numpy()).summary(),
             "unbroken": accuracy((~result.broken).cpu().numpy()).summary(),

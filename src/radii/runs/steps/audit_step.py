@@ -63,7 +63,7 @@ class AuditStep(Step):
         shutil.rmtree(blocks, ignore_errors=True)
         splits = {"train": result.train, "test": result.test}
         distances = {name: torch.from_numpy(split.distance) for name, split in splits.items() if split is not None}
-        write_tensors(work.folder / DISTANCES, distances)
+        write_tensors(work.folder / DISTANCES, distances, durable=False)
         save_audit(result, work.folder / DETAILS)
         return result.summary()
 
@@ -92,7 +92,8 @@ def save_audit(result: Audit, path: Path) -> None:
         if shape.curve is not None:
             arrays["curve"] = shape.curve.distance
             facts["curve"] = {"sizes": shape.curve.sizes, "norm": shape.curve.norm}
-    write_tensors(path, {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}, facts)
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    write_tensors(path, tensors, facts, durable=False)
 
 
 def load_audit(run: Run) -> Audit:

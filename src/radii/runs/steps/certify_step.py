@@ -124,7 +124,7 @@ class Certify(Step):
                 arrays[f"{name}.broken"] = bracket.broken
             columns = {"label": y, "prediction": certificate.prediction, "radius": certificate.radius}
             arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-        write_tensors(work.folder / POINTS, arrays)
+        write_tensors(work.folder / POINTS, arrays, durable=False)
         return result
 
     def _certifier(self, data: Data, work: Workspace) -> _Certifier:

@@ -64,7 +64,7 @@ class Train(Step):
         from radii.training.loop import accuracy_on
 
         model, architecture, data, history = self._fit(work)
-        save_bundle(work.folder, model, architecture)
+        save_bundle(work.folder, model, architecture, durable=False)
         return {
             "train_accuracy": accuracy_on(model, data.train),
             "test_accuracy": accuracy_on(model, data.test),
