@@ -229,3 +229,17 @@ def test_too_little_memory_is_a_sentence(library: str, capsys: pytest.CaptureFix
 def test_names_between_colons_are_not_turned_into_pictures(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.show().print("digits+subset:100: :smile:")
     assert capsys.readouterr().out == "digits+subset:100: :smile:\n"
+
+
+def test_a_signal_while_the_program_starts_is_a_sentence() -> None:
+    """Found by kills at random moments: between the first line of the program and its command."""
+    program = (
+        "import os, signal; from radii.cli import main, terminal; "
+        "terminal.prepare_streams = lambda: os.kill(os.getpid(), signal.SIGTERM); main.run()"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    words = [sys.executable, "-P", "-c", program]
+    ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 130
+    assert "Interrupted" in ended.stderr
+    assert "Traceback" not in ended.stderr
