@@ -87,4 +87,6 @@ def call_factory(
     except (InputError, MemoryError):
         raise
     except Exception as error:  # a user's own code
+        if "allocate memory" in str(error):  # torch's own RuntimeError
+            raise MemoryError(str(error)) from error
         raise InputError(f"The model {name!r} cannot be built: {type(error).__name__}: {error}.") from error
