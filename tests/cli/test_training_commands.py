@@ -51,7 +51,6 @@ def test_mistakes_are_sentences(radii: Callable) -> None:
         (("train", "digits", "--recipe", "ding-mnist", "--budget", "gpu"), "No budget is called 'gpu'"),
         (("train", "digits", "--recipe", "certfied"), "Did you mean 'certified'"),
         (("train", "digits", "--recipe", "certified", "--budget", "paper"), "No budget is called 'paper'"),
-        (("train", "digits", "--recipe", "certified", "--threat", "linf:0.1"), "for L2 threats"),
         (("train", "digits", "--recipe", "certified", "--model", "mlp"), "leave --model and --method out"),
         (("train", "digits", "--threat", "l2:1"), "belongs to --recipe certified"),
         (("train", "digits", "optimizer.kind=manifold"), "needs a model with orthogonal parameters"),
