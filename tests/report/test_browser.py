@@ -45,6 +45,42 @@ def test_nothing_overflows_on_a_phone(browser: Browser, demo_page: Path, dozen_p
         assert page.run(f"Math.max(...{boxes}.map(box => box.getBoundingClientRect().right))") <= width
 
 
+BOXES = "[...document.querySelectorAll('header > *, main section > *')].map(e => e.getBoundingClientRect())"
+OVERLAPS = f"""(boxes => boxes.filter((box, k) => k > 0 && box.top < boxes[k - 1].bottom - 1).length)
+    ({BOXES}.filter(box => box.height > 0))"""
+WIDE = "[...document.querySelectorAll('.block .scroll, .live')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+CUT = "[...document.querySelectorAll('td, .card, h1, h2, h3')].filter(e => e.scrollWidth > e.clientWidth + 2).length"
+LOOKS = [(1200, False, ""), (1200, True, ""), (390, False, ""), (800, False, "print")]
+
+
+@pytest.mark.parametrize(("width", "dark", "media"), LOOKS)
+def test_nothing_overlaps_is_cut_off_or_empty(
+    browser: Browser, demo_page: Path, tmp_path: Path, width: int, dark: bool, media: str
+) -> None:
+    page = browser.open(demo_page, width, dark=dark)
+    if media:
+        page.page.emulate_media(media=media)
+    page.page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert page.run(OVERLAPS) == 0
+    assert page.run(WIDE) == 0  # every table fits its box
+    assert page.run(CUT) == 0
+    shapes = page.run(SHAPES) if not media else page.run("[...document.querySelectorAll('.still')].map(e => e.height)")
+    assert min(shapes) > 3
+
+
+def test_the_pointer_need_not_touch_a_line(browser: Browser, demo_page: Path) -> None:
+    page = browser.open(demo_page)
+    plot = f"{PLOTS}.find(plot => plot.querySelector('.mark-line'))"
+    page.run(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+    x, y, wide, high = page.run(f"(r => [r.x, r.y, r.width, r.height])({plot}.getBoundingClientRect())")
+    for shift in (0, 2):
+        page.page.mouse.move(x + 0.9 * wide + shift, y + 0.4 * high)  # far above the curves
+    page.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
+    text = page.run("document.getElementById('vg-tooltip-element').textContent")
+    assert text.count("%") >= 2  # all series at that x
+    assert page.complaints == []
+
+
 def test_dark_follows_the_reader_and_the_button(browser: Browser, demo_page: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
     label = "getComputedStyle(document.querySelector('.live svg .role-axis-label text')).fill"
