@@ -85,7 +85,8 @@ def subtitle(assessment: Assessment) -> str:
     )
     kind = f"images of {shape} pixels" if assessment.data.train.is_image else f"points of {shape} features"
     said = f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {threat_words(assessment.ball)}"
-    return f"{said} · {assessment.why_threat}" if assessment.why_threat else said
+    reason = assessment.why_threat.partition(" ")[2]  # without the threat itself
+    return f"{said} {reason}" if reason else said
 
 
 def headline(assessment: Assessment, best: AssessedModel) -> Cards:
@@ -101,7 +102,7 @@ def headline(assessment: Assessment, best: AssessedModel) -> Cards:
     known = best.scores.radius_known()
     beyond = "; farther out, being right around one point is being wrong around another" if possible < broken else ""
     cards = (
-        Card("proved", _number(proved), "no attack can break half of the points within it", "proved", "≤"),
+        Card("proved", _number(proved), "half of the points are proved at least this far", "proved", "≤"),
         Card("true", f"{known.value:.0%}", "of the predictions have a known true radius (to 1%)", "true", "≤")
         if known.correct
         else Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤"),
