@@ -108,7 +108,7 @@ def sync(path: Path) -> None:
 
 
 def sync_all(paths: Iterable[Path]) -> None:
-    """Wait until files are on disk, all at once: the disk writes its journal once for all who wait, not for each."""
+    """Wait until all of ``paths`` are on disk: the disk writes its journal once for all who wait, not for each."""
     with ThreadPoolExecutor(SYNCING) as pool:
         list(pool.map(sync, paths))
 
