@@ -150,7 +150,7 @@ def test_refusals() -> None:
         IsometricLayer(3, 5)
     with pytest.raises(InputError, match="a quarter of the channels, got 3"):
         IsometricLayer(3, 8, shift=3)
-    with pytest.raises(InputError, match="made for 3 channels, got 4"):
+    with pytest.raises(InputError, match="takes 3 channels, got 4"):
         IsometricLayer(3, 8)(torch.zeros(1, 4))
     with pytest.raises(InputError, match="needs images with 8 channels"):
         TokenShift(2)(torch.zeros(1, 4, 2, 2))
