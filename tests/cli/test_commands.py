@@ -59,7 +59,7 @@ def test_assess_writes_one_report(radii: Callable, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "proved right" in done.out
     page = (tmp_path / "r.html").read_text()
-    assert "How robust is a classifier of digits?" in page
+    assert "How robust is a classifier on digits?" in page
     assert "http://" not in page.split("<body")[0], "nothing is fetched"
     result = json.loads((tmp_path / "r.json").read_text())
     assert set(result["models"]) == {"standard", "1-Lipschitz"}

@@ -40,7 +40,7 @@ def test_a_name_has_one_type_and_one_meaning() -> None:
             for flag in option.opts:
                 seen[flag.lstrip("-")][kind, meaning].append(" ".join(path))
     for flag, meanings in seen.items():
-        if flag in ("out", "method"):  # the main output file, how the work is done: each command says which
+        if flag in ("out", "method", "model"):  # main output file, way of working, network: each command says which
             assert len({kind for kind, _ in meanings}) == 1, meanings
             continue
         assert len(meanings) == 1, f"--{flag} means {dict(meanings)}"

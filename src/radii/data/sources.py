@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radii.atomic import write_whole
 from radii.data import cache, formats, hub, variant_chain
 from radii.data.dataset import Data
 from radii.data.formats import Encoded, Reading, Side, Source
@@ -238,7 +239,7 @@ def _base(location: DatasetLocation) -> Data:
         if "all" in source.sides:
             _divide(folder, np.load(folder / "all-y.npy", allow_pickle=False), location.name)
         if source.rules is not None:
-            (folder / cache.RULES).write_text(source.rules.to_json())
+            write_whole(folder / cache.RULES, source.rules.to_json().encode(), durable=False)
         return source.classes
 
     return cache.build(location.identity, location.name, fill)
