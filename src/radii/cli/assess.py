@@ -25,11 +25,10 @@ LINGER = 10  # seconds in which a browser may fetch the finished page
 def assess(
     dataset: options.DatasetName,
     model: Annotated[
-        list[str] | None, typer.Option("--model", metavar="MODEL", help="Your own model, as in evaluate. Repeatable.")
+        list[str] | None,
+        typer.Option("--model", metavar="MODEL", help="Your own model, as in evaluate; may be repeated."),
     ] = None,
-    weights: Annotated[
-        list[Path] | None, typer.Option("--weights", metavar="FILE", help="Of each --model, in order. Repeatable.")
-    ] = None,
+    weights: options.EveryWeights = None,
     mean: options.Mean = None,
     std: options.Std = None,
     trust: options.Trust = None,

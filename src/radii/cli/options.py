@@ -50,6 +50,14 @@ Weights = Annotated[
     Path | None,
     typer.Option("--weights", metavar="FILE", help="State dict (.pth, .pt) or safetensors for FILE.py:factory."),
 ]
+EveryWeights = Annotated[  # the first file belongs to the first model, and so on
+    list[Path] | None,
+    typer.Option(
+        "--weights",
+        metavar="FILE",
+        help="State dict (.pth, .pt) or safetensors for FILE.py:factory; may be repeated.",
+    ),
+]
 Mean = Annotated[
     str | None,
     typer.Option("--mean", help="Subtracted from pixels in [0, 1]: imagenet, cifar10, mnist (std too), or numbers."),
