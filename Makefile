@@ -54,8 +54,8 @@ bench: $(INSTALLED)
 	@for script in benchmarks/[a-z]*.py; do case $$script in */harness.py) continue;; esac; \
 	  echo "== $$script"; $(BIN)/python $$script --json benchmarks/results/$$(basename $$script .py).json || exit 1; done
 
-pictures: $(INSTALLED)
-	$(BIN)/python docs/take_pictures.py
+pictures: demo
+	$(BIN)/python docs/take_pictures.py report.html docs/pictures
 
 clean:
 	rm -rf $(VENV) build radii-runs report.html .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,11 +103,11 @@ def headline(assessment: Assessment, best: AssessedModel) -> Cards:
     known = best.scores.radius_known()
     beyond = "; farther out, being right around one point is being wrong around another" if possible < broken else ""
     cards = (
-        Card("proved", _number(proved), "half of the points are proved at least this far", "proved", "≤"),
+        Card("proved", _number(proved, ROUND_FLOOR), "half of the points are proved at least this far", "proved", "≤"),
         Card("true", f"{known.value:.0%}", "of the predictions have a known true radius (to 1%)", "true", "≤")
         if known.correct
         else Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤"),
-        Card("broken", _number(broken), "the best attack breaks half of the points within it", "broken"),
+        Card("broken", _number(broken, ROUND_CEILING), "the best attack breaks half of the points within it", "broken"),
         Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"),
     )
     return Cards(cards, f"Median radii of {best.name}: over all points, 0 for a wrongly classified one")
@@ -255,7 +256,7 @@ def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gal
             Picture(data_uri(worst.adversarial), f"read as {names[worst.adversarial_prediction]}"),
         )
         proved = model.scores.points.proved_radius[worst.point]
-        note = f"proved {_number(proved)} ≤ true ≤ broken {_number(worst.radius)}"
+        note = f"proved {_number(proved, ROUND_FLOOR)} ≤ true ≤ broken {_number(worst.radius, ROUND_CEILING)}"
         label = names[int(model.scores.points.label[worst.point])]
         examples.append(Example(f"True class {label}, test point {int(rows[worst.point])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
@@ -308,5 +309,8 @@ def reproduction(assessment: Assessment) -> Commands:
     )
 
 
-def _number(value: float) -> str:
-    return f"{value:.2g}" if np.isfinite(value) else "∞"
+def _number(value: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Two significant digits; what is proved must be rounded down, what is broken up."""
+    if not np.isfinite(value):
+        return "∞"
+    return f"{Context(prec=2, rounding=rounding).create_decimal_from_float(value):g}"
