@@ -166,7 +166,7 @@ MAKERS: dict[str, tuple[Callable[[Random], bytes], list[list[str]]]] = {
     "net.onnx ": (lambda draw: valid_files.onnx(64, 10), [["evaluate", "net.onnx", "digits", "--threat", "l2:0.1", "--suite", "fast", "--points", "20"], ["certify", "net.onnx", "digits", "--points", "5"]]),
     "net.onnx  ": (lambda draw: valid_files.onnx(), [VERIFY]),
     "prop.vnnlib": (vnnlib, [VERIFY]),
-    "list.csv": (instances, [["verify", "--instances", "list.csv", "--jobs", "1"]]),
+    "list.csv": (instances, [["verify", "--instances", "list.csv", "--workers", "0"]]),
     "photos/a/1.png ": (lambda draw: valid_files.png(), [["audit", "photos", "--quick"]]),
     **{f"run {name}": (of_run(name), RUN_COMMANDS) for name in ("spec.json", "result.json", "env.json", "model.safetensors", "manifest.json")},
     "net.pt2": (garbage, [["evaluate", "net.pt2", "digits", "--threat", "l2:0.1"]]),

@@ -166,10 +166,10 @@ def test_a_list_is_continued(tmp_path: Path) -> None:
         (tmp_path / f"{name}.vnnlib").write_text(declared(3, 2) + box(3, 0, 1) + f"(assert (<= Y_0 {limit}))")
     (tmp_path / "list.csv").write_text("net.onnx,a.vnnlib,30\nnet.onnx,b.vnnlib,30\n")
     entries, table = read_instances(tmp_path / "list.csv"), tmp_path / "out.csv"
-    assert [row["verdict"] for row in run_instances(tmp_path, entries[:1], table, jobs=1)] == ["unsat"]
-    assert [row["verdict"] for row in run_instances(tmp_path, entries, table, jobs=1)] == ["sat"]
+    assert [row["verdict"] for row in run_instances(tmp_path, entries[:1], table, workers=0)] == ["unsat"]
+    assert [row["verdict"] for row in run_instances(tmp_path, entries, table, workers=0)] == ["sat"]
     assert [row["verdict"] for row in csv.DictReader(table.open())] == ["unsat", "sat"]
-    assert list(run_instances(tmp_path, entries, table, jobs=1)) == []
+    assert list(run_instances(tmp_path, entries, table, workers=0)) == []
 
 
 def test_a_list_goes_on_behind_an_instance_that_cannot_be_read(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_list_goes_on_behind_an_instance_that_cannot_be_read(tmp_path: Path) -
     (tmp_path / "a.vnnlib").write_text(declared(4, 2) + box(4, 0, 1) + "(assert (<= Y_0 0))")
     (tmp_path / "b.vnnlib").write_text(declared(3, 2) + box(3, 0, 1) + "(assert (<= Y_0 1e4))")
     (tmp_path / "list.csv").write_text("net.onnx,a.vnnlib,30\nnet.onnx,b.vnnlib,30\n")
-    rows = list(run_instances(tmp_path, read_instances(tmp_path / "list.csv"), tmp_path / "out.csv", jobs=1))
+    rows = list(run_instances(tmp_path, read_instances(tmp_path / "list.csv"), tmp_path / "out.csv", workers=0))
     assert [row["verdict"] for row in rows] == ["error", "sat"]
     assert "4 inputs and 2 outputs" in rows[0]["method"]
 

@@ -59,8 +59,8 @@ def test_a_list_reports_verdicts_that_differ(folder: Path) -> None:
         str(folder / "list.csv"),
         "--table",
         str(folder / "t.csv"),
-        "--jobs",
-        "1",
+        "--workers",
+        "0",
         "--json",
         str(out),
     )

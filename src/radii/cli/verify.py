@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radii.cli import terminal
-from radii.cli.options import Json, OptionalSearchSeconds, Seed
+from radii.cli.options import Json, OptionalSearchSeconds, Seed, Workers
 
 if TYPE_CHECKING:
     from radii.certificates.complete.verify import Verification
@@ -27,7 +27,7 @@ def verify(
     table: Annotated[Path, typer.Option(help="For a list: the CSV table of verdicts, continued if it exists.")] = Path(
         "verdicts.csv"
     ),
-    jobs: Annotated[int | None, typer.Option(min=1, help="For a list: processes; all cores by default.")] = None,
+    workers: Workers = None,
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
@@ -42,7 +42,7 @@ def verify(
             raise InputError("Give a network and a property, or --instances FILE.csv, not both.")
         if proof is not None or result is not None:
             raise InputError("--proof and --result are for one network and property, not for --instances.")
-        _several(instances, table, seconds, jobs, json)
+        _several(instances, table, seconds, workers, json)
         return
     if network is None or query is None:
         raise InputError("Give a network and a property: radii verify NET.onnx PROP.vnnlib.")
@@ -104,7 +104,7 @@ def _sentence(answer: Verification) -> str:
     return f"{answer.verdict}: {answer.open:.2%} of the search is left ({spent})."
 
 
-def _several(instances: Path, table: Path, seconds: float | None, jobs: int | None, json: str | None) -> None:
+def _several(instances: Path, table: Path, seconds: float | None, workers: int | None, json: str | None) -> None:
     from radii.atomic import check_writable
     from radii.certificates.complete.instances import ERROR, read_instances, read_table, run_instances
     from radii.tables import listing
@@ -112,7 +112,7 @@ def _several(instances: Path, table: Path, seconds: float | None, jobs: int | No
     check_writable(table)
     entries = read_instances(instances, seconds)
     with terminal.progress_shown():
-        for _ in run_instances(instances.resolve().parent, entries, table, jobs):
+        for _ in run_instances(instances.resolve().parent, entries, table, workers):
             pass
     wanted = {(entry.network, entry.query) for entry in entries}
     rows = [row for row in read_table(table) if (row["onnx"], row["vnnlib"]) in wanted]

@@ -72,7 +72,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def run_instances(
-    folder: Path, instances: list[Instance], table: Path, jobs: int | None = None
+    folder: Path, instances: list[Instance], table: Path, workers: int | None = None
 ) -> Iterator[dict[str, str]]:
     """Verify every instance that the table does not have yet; each row is written as soon as it is known.
 
@@ -80,7 +80,7 @@ def run_instances(
         folder: where the instances' paths start.
         instances: what to verify.
         table: the CSV file to continue.
-        jobs: number of processes; default: all cores.
+        workers: number of processes; 0 or 1: this process alone; default: one per core.
 
     Yields:
         The rows of the table, as they become known.
@@ -88,7 +88,8 @@ def run_instances(
     rows = [row for row in read_table(table) if row["verdict"] != ERROR]  # these are tried again
     known = {(row["onnx"], row["vnnlib"], float(row["timeout_s"])) for row in rows}
     left = [entry for entry in instances if (entry.network, entry.query, entry.seconds) not in known]
-    count = max(1, min(jobs or os.cpu_count() or 1, len(left)))
+    wanted = workers if workers is not None else os.cpu_count() or 1
+    count = max(1, min(wanted, len(left)))
     with progress.task("verifying", len(left), "instances") as bar:
         for row in _rows(folder, left, count):
             rows.append(row)
