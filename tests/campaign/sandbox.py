@@ -40,7 +40,8 @@ class Outcome:
         faults = []
         if self.code not in ALLOWED and not (self.code == UNDECIDED and self.arguments[0] == "verify"):
             faults.append(f"exit code {self.code}")
-        if "Traceback (most recent call last)" in self.out + self.err:
+        asked = {"-v", "--verbose"} & set(self.arguments)  # who asks where an error comes from is shown it
+        if "Traceback (most recent call last)" in self.out + self.err and not asked:
             faults.append("a traceback")
         if self.code == 2 and not self.err.strip():
             faults.append("exit code 2 without a sentence")
