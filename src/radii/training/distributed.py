@@ -98,6 +98,10 @@ def teamwork() -> Iterator[Team]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or is_initialized():
         yield team()
         return
+    # DistributedDataParallel loads this module. Loaded within the group, it would keep the group alive beyond its end,
+    # and a thread of gloo that meets the closing interpreter ends it by SIGABRT now and then (torch 2.13).
+    import torch._dynamo  # noqa: F401
+
     init_process_group("gloo")
     try:
         yield team()
