@@ -22,6 +22,7 @@ from harness import Figure, cpu_seconds, figure, main
 from radii.budget import Budget
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.lipschitz import certify
+from radii.data.dataset import statistics
 from radii.data.sources import load
 from radii.models.classifier import predict
 from radii.models.io.bundle import Architecture, initialize, load_bundle
@@ -33,7 +34,6 @@ from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.loop import train
 from radii.training.objectives import METHODS
-from radii.training.preprocessing import statistics
 from radii.training.recipes import laid_over, plan
 
 RADII = {"36/255": 36 / 255, "72/255": 72 / 255, "108/255": 108 / 255, "1": 1.0, "1.58": 1.58}

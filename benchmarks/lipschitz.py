@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 import harness
-from radii.allocator import keep_freed
-from radii.models.layers.maxmin import MaxMin
+from radii.environment import keep_freed
+from radii.models.layers.weightless import MaxMin
 from radii.models.lipschitz.folding import fold
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet, LipschitzMLP
 from radii.training.objectives.cross_entropies import offset_cross_entropy

@@ -22,12 +22,12 @@ from scipy.stats import norm
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main, ratios
-from radii.allocator import keep_freed
+from radii.certificates.proportion import lower_limits, upper_limits
 from radii.certificates.smoothing import randomized
 from radii.certificates.smoothing.noise import BATCH, Voting, to_grid
-from radii.certificates.smoothing.proportion import lower_limits, upper_limits
 from radii.data import cache
 from radii.data.sources import load
+from radii.environment import keep_freed
 from radii.models.io.bundle import CARD, Architecture, initialize, load_bundle, save_bundle
 from radii.training.loop import Recipe, train
 from radii.training.objectives.cross_entropies import GaussianNoise

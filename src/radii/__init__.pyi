@@ -13,7 +13,7 @@ from .evaluation.evaluate import evaluate
 from .evaluation.gate import gate
 from .evaluation.scores import Scores
 from .geometry.audit import audit
-from .models.black_box import BlackBox
+from .models.adapter import BlackBox
 from .models.classifier import Classifier
 from .models.io.export import export
 from .models.lipschitz.network_bound import lipschitz_bound

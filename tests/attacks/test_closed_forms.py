@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from radii.attacks import losses
 from radii.attacks.apgd import APGD, _ApgdSearch, targets_in_order
-from radii.attacks.ascent import ascend, steepest
 from radii.attacks.attack import Attack
 from radii.attacks.baseline import Blur, Noise, Transfer
 from radii.attacks.draws import derived, normal, point_seeds, sign, start_inside, start_on_surface, uniform
 from radii.attacks.fab import FAB, to_plane
 from radii.attacks.minimum_norm import MinimumNorm
-from radii.attacks.pgd import PGD
+from radii.attacks.pgd import PGD, ascend, steepest
 from radii.attacks.square import Square, bump
 from radii.errors import InputError
 from radii.randomness import stream

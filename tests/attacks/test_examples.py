@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from radii.errors import InputError
-from radii.models.black_box import BlackBox
+from radii.models.adapter import BlackBox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -15,8 +15,7 @@ from radii.attacks.by_name import attack, attack_by_name
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
-from radii.attacks.suite import SUITES, Member, SuiteResult, members, run_suite
-from radii.attacks.survivor_sample import draw_survivors, survivor_bound
+from radii.attacks.suite import SUITES, Member, SuiteResult, draw_survivors, members, run_suite, survivor_bound
 from radii.errors import InputError
 from radii.randomness import stream
 from radii.threat import Ball

@@ -30,7 +30,7 @@ USUAL = {
 
 def tree() -> dict[tuple[str, ...], click.Command]:
     """Every command by its words."""
-    from radii.cli.main import app
+    from radii.cli.main import app, load_command
 
     found: dict[tuple[str, ...], click.Command] = {}
 
@@ -38,7 +38,7 @@ def tree() -> dict[tuple[str, ...], click.Command]:
         if isinstance(command, click.Group) or hasattr(command, "list_commands"):
             context = click.Context(command)
             for name in command.list_commands(context):
-                walk(command.get_command(context, name), (*words, name))
+                walk(command.get_command(context, name) if words else load_command(name), (*words, name))
         else:
             found[words] = command
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from radii.cli.main import app
+from radii.cli.main import COMMANDS, app, load_command
 
 # names that are arguments of a result of the theory, where they are the paper's symbols
 OWN_OF_RESULTS = "theory"
@@ -19,7 +19,7 @@ SHARED = {"threat", "norm", "points", "workers", "threads", "store", "seed", "de
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command below ``group`` with its path of names; the theory's results are left out."""
     for name in group.list_commands(None):
-        command = group.get_command(None, name)
+        command = group.get_command(None, name) if path else load_command(name)
         if hasattr(command, "list_commands"):
             if name != OWN_OF_RESULTS:
                 yield (*path, name), command
@@ -45,6 +45,11 @@ def test_a_name_has_one_type_and_one_meaning() -> None:
             continue
         assert len(meanings) == 1, f"--{flag} means {dict(meanings)}"
     assert set(seen) >= SHARED
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_shows_the_first_line_of_each_help(name: str) -> None:
+    assert (load_command(name).help or "").split("\n\n")[0] == COMMANDS[name]
 
 
 def test_runs_are_kept_in_one_place_by_every_command_that_computes() -> None:

@@ -13,8 +13,7 @@ from torch import nn
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.layers.aol import AOLConv2d
-from radii.models.layers.maxmin import MaxMin
-from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
+from radii.models.layers.weightless import FirstChannels, MaxMin, ZeroBorder, ZeroChannels
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound, weights_digest
 from radii.models.zoo.convnets import SimpleConvNet

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from radii.certificates.lipschitz import certify
 from radii.errors import InputError
-from radii.models.layers.maxmin import MaxMin
-from radii.models.layers.shape import FirstChannels, ZeroChannels
+from radii.models.layers.weightless import FirstChannels, MaxMin, ZeroChannels
 from radii.models.lipschitz.folding import fold
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
 

@@ -15,7 +15,8 @@ from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize, load_bundle, save_bundle
 from radii.models.io.export import export
-from radii.models.layers.head import BlockedLinear, UnitRows
+from radii.models.layers.folded import BlockedLinear
+from radii.models.layers.head import UnitRows
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.models.lipschitz.operators import matrix_operator

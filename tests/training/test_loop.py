@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from radii.data.batches import Augmentation, Batches
-from radii.data.dataset import Dataset
+from radii.data.dataset import Dataset, statistics
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
 from radii.models.io.tensor_files import read_tensors as read
@@ -25,7 +25,6 @@ from radii.training.loop import History, Recipe, accuracy_on, train
 from radii.training.objectives.adversarial import AdversarialTraining
 from radii.training.objectives.cross_entropies import Natural
 from radii.training.objectives.objective import Loss
-from radii.training.preprocessing import statistics
 from radii.training.schedule import Optimizer
 
 ARCHITECTURE = Architecture(

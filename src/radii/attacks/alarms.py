@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from radii.attacks.apgd import APGD
-from radii.attacks.ascent import ascend
 from radii.attacks.attack import Attack
 from radii.attacks.draws import point_seeds, start_inside
 from radii.attacks.losses import cross_entropy
-from radii.attacks.pgd import PGD
+from radii.attacks.pgd import PGD, ascend
 from radii.models.classifier import ask, frozen, predict
 from radii.randomness import stream
 from radii.threat import Ball, length

@@ -10,9 +10,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks import losses
-from radii.attacks.ascent import ascend
 from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
 from radii.attacks.draws import start_on_surface
+from radii.attacks.pgd import ascend
 from radii.errors import InputError
 from radii.threat import Ball, per_row
 

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from radii.attacks.ascent import ascend
 from radii.attacks.attack import AttackResult, ForwardSearch, Fresh, State, Trial
 from radii.attacks.draws import start_inside, start_on_surface
 from radii.attacks.losses import cross_entropy
+from radii.attacks.pgd import ascend
 from radii.errors import InputError
 from radii.models.classifier import ask, frozen
 from radii.threat import Ball

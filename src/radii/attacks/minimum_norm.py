@@ -8,10 +8,10 @@ from math import pi, sqrt
 import torch
 from torch import Generator, Tensor, nn
 
-from radii.attacks.ascent import steepest
 from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
 from radii.attacks.draws import start_inside
 from radii.attacks.losses import margin
+from radii.attacks.pgd import steepest
 from radii.models.classifier import predict
 from radii.threat import Ball, Norm, length, per_row
 

@@ -14,7 +14,7 @@ from radii.threat import Norm
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from radii.models.fingerprint import ModelState
+    from radii.models.model_state import ModelState
 
 Arithmetic = Literal["float32", "exact"]
 SHOWN = 10  # points in a notebook
@@ -95,7 +95,7 @@ class Certificate(Tabular):
         Raises:
             InputError: its weights, buffers, data type, hooks, attributes or mode have changed since.
         """
-        from radii.models.fingerprint import ModelState
+        from radii.models.model_state import ModelState
 
         if self.state is not None and (change := self.state.difference(ModelState.of(model))):
             raise InputError(

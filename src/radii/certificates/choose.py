@@ -21,9 +21,9 @@ from radii.data.arrays import as_inputs
 from radii.errors import InputError, unknown_name
 from radii.models.adapter import ModelLike, Outputs, adapt
 from radii.models.classifier import check_inputs
-from radii.models.fingerprint import ModelState
-from radii.models.layers.residual import Residual
+from radii.models.layers.folded import Residual
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
+from radii.models.model_state import ModelState
 from radii.models.zoo.linf_distance import LinfDistanceNetwork
 from radii.registry import is_import_path
 from radii.threat import Ball, Box, Norm, converted

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from radii.certificates.certificate import Certificate
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, frozen, predicted_class
-from radii.models.fingerprint import ModelState
+from radii.models.model_state import ModelState
 from radii.models.zoo.linf_distance import LinfDistanceNetwork
 
 UNIT32 = 2.0**-24

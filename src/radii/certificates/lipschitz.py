@@ -21,12 +21,12 @@ from radii.certificates.certificate import Arithmetic, Certificate
 from radii.errors import InputError
 from radii.models.agreement import check_same
 from radii.models.classifier import ask, check_inputs, frozen, predicted_class
-from radii.models.fingerprint import ModelState
-from radii.models.layers.head import BlockedLinear
+from radii.models.layers.folded import BlockedLinear
 from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error, sums_size
 from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
 from radii.models.lipschitz.operators import UNIT, UNIT32, rounding
+from radii.models.model_state import ModelState
 from radii.threat import length
 
 Form = Literal["pairwise", "sqrt2"]

@@ -11,58 +11,71 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from radii.allocator import keep_freed
 from radii.cli import terminal
 from radii.cli.options import Quiet, Verbose, renamed, with_shared
+from radii.environment import keep_freed
 from radii.errors import ContradictionError, InputError, unknown_name
 
 INTERRUPTED = 130
-COMMANDS = (
-    "assess",
-    "audit",
-    "train",
-    "lr-search",
-    "evaluate",
-    "attack",
-    "certify",
-    "gate",
-    "card",
-    "compare",
-    "export",
-    "verify",
-    "check",
-    "theory",
-    "study",
-    "forecast",
-    "claims",
-    "datasets",
-    "variants",
-    "runs",
-)
+COMMANDS = {  # with the first line of its help, so that the list of commands loads none of them
+    "assess": "How robust can a classifier on this data be, how robust are two of them, and yours? One HTML report.",
+    "audit": "How robust could any classifier on this data be? For example: radii audit mnist mnist+binarize.",
+    "train": "Train a classifier; the same command again finds the run, and after a kill continues it.",
+    "lr-search": "Search the learning rate, log-uniformly; the test split is not touched.",
+    "evaluate": "Clean accuracy, the bracket of robust accuracy, broken radii and reasons to doubt them.",
+    "attack": "Try one attack on test points; its result is an upper bound of robust accuracy, no more.",
+    "certify": "Certified accuracy over the radius, with its interval; several methods go into one chart.",
+    "gate": "Test requirements on points in random order until each is decided; exit code 1 if one fails.",
+    "card": "Write a model card: front matter for the Hugging Face hub, and the figures in words.",
+    "compare": "Compare evaluations of several models on the points they share: shares, paired differences, chance.",
+    "export": "Write a model as ONNX or .pt2, its constrained layers folded to plain ones, its certificate inside.",
+    "verify": "Prove that no input meets a property (`unsat`), or find one that does (`sat`).",
+    "check": "Check every leaf of a proof of `unsat`, with nothing of the code that found it.",
+    "theory": "Watch the papers' theorems hold; without a name, list them.",
+    "study": "Run the papers' studies and your own; nothing is computed twice.",
+    "forecast": "How much data does a target need? For example: radii forecast data-scaling --target 0.7.",
+    "claims": "Which statements of the papers hold: measured beside published, with the evidence.",
+    "datasets": "List the datasets of this machine and those that could be downloaded.",
+    "variants": "Draw a dataset's variants side by side, for example: radii variants mnist --smooth 2 5 8.",
+    "runs": "List, show, compare and delete committed runs.",
+}
 
 
 class LazyCommands(TyperGroup):
-    """The commands, each loaded when it is used; ``--help`` loads all, without what they compute with."""
+    """The commands; a command's module is imported when the command is used, not when it is listed."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """The commands in the order of ``--help``."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """The command or group called ``cmd_name``."""
-        if cmd_name not in COMMANDS:
-            raise unknown_name("command", cmd_name, COMMANDS)
-        function = cmd_name.replace("-", "_")
-        module = import_module(f"radii.cli.{function}")
-        own = getattr(module, "app", None)  # of a command with commands or a class of its own
-        if own is None:
-            own = typer.Typer(add_completion=False)
-            own.command()(with_shared(getattr(module, function)))
-        command = typer.main.get_command(own)
-        command.name = cmd_name
-        return command
+        """What the list needs to know of the command ``cmd_name``: its name and its line."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ARG002
+        """The command that the first of ``args`` names, with its options, and the rest of them."""
+        return args[0], load_command(args[0]), args[1:]
+
+
+def load_command(name: str) -> Any:
+    """The command or group of commands called ``name``, with its options.
+
+    Raises:
+        InputError: there is no such command.
+    """
+    if name not in COMMANDS:
+        raise unknown_name("command", name, COMMANDS)
+    function = name.replace("-", "_")
+    module = import_module(f"radii.cli.{function}")
+    own = getattr(module, "app", None)  # of a command with commands or a class of its own
+    if own is None:
+        own = typer.Typer(add_completion=False)
+        own.command()(with_shared(getattr(module, function)))
+    command = typer.main.get_command(own)
+    command.name = name
+    return command
 
 
 app = typer.Typer(

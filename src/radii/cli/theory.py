@@ -149,7 +149,10 @@ app = typer.Typer(cls=Results, invoke_without_command=True, no_args_is_help=Fals
 
 @app.callback()
 def list_results(ctx: typer.Context, json: Json = None) -> None:
-    """Watch the papers' theorems hold: without a name, list them; `radii theory NAME --help` shows its parameters."""
+    """Watch the papers' theorems hold; without a name, list them.
+
+    `radii theory NAME --help` shows the parameters of a result.
+    """
     if ctx.invoked_subcommand is not None:
         return
     shown = terminal.show(json)

@@ -11,18 +11,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from radii.data import cache, image_size, variants
+from radii.data import cache, image_size
 from radii.data.dataset import Data
 from radii.data.formats.reader import Reading
 from radii.data.image_size import parse_size
 from radii.errors import InputError, unknown_name
 from radii.registry import Registry
+
+if TYPE_CHECKING:
+    from radii.data.variants import Pixels
 
 REVISION = 1  # raise it when the meaning of a variant changes: all digests and runs change with it
 CACHED_FROM_IMAGES = 2000  # a slow variant of at least so many images is stored in the cache
@@ -35,12 +39,13 @@ class Kind:
 
     Args:
         read: reads its argument; None if it takes none.
-        pixels: the function of the pixels; None for ``pca`` and ``subset``, which need the whole dataset.
+        pixels: the module in ``radii.data`` whose function of this name maps the pixels; it is imported when it is
+            used. None for ``pca`` and ``subset``, which need the whole dataset.
         meaning: what the argument is, for error messages.
     """
 
     read: Callable[[str], Any] | None
-    pixels: Callable[..., variants.Pixels] | None
+    pixels: str | None
     meaning: str
 
 
@@ -93,15 +98,16 @@ class Variant:
 
         return cache.read(identity, data.name) or cache.build(identity, data.name, fill)
 
-    def pixels_of(self, x: variants.Pixels) -> variants.Pixels:
+    def pixels_of(self, x: Pixels) -> Pixels:
         """This variant of the images ``x`` [n, c, h, w]; not for ``pca`` and ``subset``."""
         if self.kind not in KINDS:
             return _of_another_package(self, x)
         kind = KINDS[self.kind]
         assert kind.pixels is not None, "a function of the pixels alone"
-        return kind.pixels(x) if kind.read is None else kind.pixels(x, kind.read(self.argument))
+        function = getattr(import_module(f"radii.data.{kind.pixels}"), self.kind)
+        return function(x) if kind.read is None else function(x, kind.read(self.argument))
 
-    def _pixels(self, data: Data) -> tuple[variants.Pixels, variants.Pixels]:
+    def _pixels(self, data: Data) -> tuple[Pixels, Pixels]:
         if self.kind == "pca":
             from radii.data import subspace
 
@@ -164,7 +170,7 @@ def split(text: str) -> tuple[str, tuple[Variant, ...]]:
     raise AssertionError("unreachable: text.split gives at least one part")
 
 
-def _of_another_package(variant: Variant, x: variants.Pixels) -> variants.Pixels:
+def _of_another_package(variant: Variant, x: Pixels) -> Pixels:
     """A published variant of ``x``; it must keep the number of inputs, their type and, for images, their range."""
     function = VARIANTS.factory(variant.kind)
     result = np.asarray(function(x, variant.argument) if variant.argument else function(x))
@@ -202,16 +208,16 @@ SHAPING = ("resize", "crop", "gray")  # applied while images are decoded, where 
 KINDS = {
     "label": Kind(str, None, "the label column of a CSV or parquet file"),
     "skip-bad": Kind(None, None, ""),
-    "resize": Kind(parse_size, image_size.resize, image_size.SIDES),
-    "crop": Kind(parse_size, image_size.crop, image_size.SIDES),
-    "gray": Kind(None, image_size.gray, ""),
-    "smooth": Kind(_whole, variants.smooth, "the filter's length in pixels"),
-    "smooth2d": Kind(_whole, variants.smooth2d, "the filter's side in pixels"),
-    "saturate": Kind(_number, variants.saturate, "p > 0, or inf"),
-    "gamma": Kind(_number, variants.gamma, "the exponent"),
-    "scale": Kind(_number, variants.scale, "the factor, in [0, 1]"),
-    "binarize": Kind(None, variants.binarize, ""),
-    "edges": Kind(None, variants.edges, ""),
+    "resize": Kind(parse_size, "image_size", image_size.SIDES),
+    "crop": Kind(parse_size, "image_size", image_size.SIDES),
+    "gray": Kind(None, "image_size", ""),
+    "smooth": Kind(_whole, "variants", "the filter's length in pixels"),
+    "smooth2d": Kind(_whole, "variants", "the filter's side in pixels"),
+    "saturate": Kind(_number, "variants", "p > 0, or inf"),
+    "gamma": Kind(_number, "variants", "the exponent"),
+    "scale": Kind(_number, "variants", "the factor, in [0, 1]"),
+    "binarize": Kind(None, "variants", ""),
+    "edges": Kind(None, "variants", ""),
     "pca": Kind(_ranges, None, "ranges of components, as 1-16,513-3072"),
     "subset": Kind(_whole, None, "the number of training points"),
 }

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.certificates.smoothing.proportion import clopper_pearson
+from radii.certificates.proportion import clopper_pearson
 from radii.errors import ContradictionError, InputError
 from radii.tables import Field, Row
 

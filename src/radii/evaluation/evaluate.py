@@ -13,15 +13,13 @@ from torch import Tensor, nn
 
 from radii.attacks.alarms import model_alarms, result_alarms
 from radii.attacks.minimum_norm import MinimumNorm
-from radii.attacks.suite import Member, SuiteResult, members, run_suite, suite_name
-from radii.attacks.survivor_sample import SAMPLE
+from radii.attacks.suite import SAMPLE_SIZE, Member, SuiteResult, members, run_suite, suite_name
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
 from radii.errors import InputError
 from radii.evaluation.bracket import proved_in, reconciled
 from radii.evaluation.scores import PointTable, Scores
-from radii.models.adapter import ModelLike, Outputs, prepare
-from radii.models.black_box import BlackBox
+from radii.models.adapter import BlackBox, ModelLike, Outputs, prepare
 from radii.models.classifier import ask, check_inputs, check_labels, frozen, predict
 from radii.randomness import stream
 from radii.threat import Ball, per_row
@@ -101,7 +99,7 @@ def evaluate(
     proved = proved_radius >= ball.radius if ball.radius > 0 else proved_radius > 0
     todo = torch.from_numpy(np.flatnonzero(~proved)).to(x.device)
     attacked = run_suite(
-        attacks, model, x[todo], prediction[todo], ball, seed, sample=SAMPLE if suite == "sampled" else None
+        attacks, model, x[todo], prediction[todo], ball, seed, sample=SAMPLE_SIZE if suite == "sampled" else None
     )
     reached = _Reached.of_suite(x, ball, todo, attacked)
     if radii if radii is not None else suite != "black-box":

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii import progress
-from radii.attacks.ascent import ascend
 from radii.attacks.draws import derived, point_seeds, start_inside
+from radii.attacks.pgd import ascend
 from radii.errors import InputError
 from radii.models.classifier import ask, check_inputs, frozen
 from radii.randomness import stream

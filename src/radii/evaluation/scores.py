@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.attacks.alarms import Alarm
-from radii.attacks.survivor_sample import SurvivorBound
+from radii.attacks.suite import SurvivorBound
 from radii.evaluation.accuracy import (
     BOUNDS,
     ROBUST_ACCURACY,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from radii.errors import InputError
 from radii.models.classifier import ask
-from radii.models.fingerprint import ModelState
+from radii.models.model_state import ModelState
 
 SHARE = 1e-3  # of the spread of the logits
 NARROW_SHARE = 5e-2  # in float16 and bfloat16

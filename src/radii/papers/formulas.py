@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from radii.certificates import lipschitz
-from radii.certificates.smoothing.proportion import lower_limits
+from radii.certificates.proportion import lower_limits
 from radii.certificates.smoothing.randomized import estimate
 from radii.data.variants import gamma, saturate, scale
 from radii.errors import unknown_name

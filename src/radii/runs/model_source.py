@@ -19,13 +19,12 @@ from torch import nn
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.models import MODELS
-from radii.models.adapter import Outputs, adapt
-from radii.models.black_box import BlackBox
+from radii.models.adapter import BlackBox, Outputs, adapt
 from radii.models.classifier import Classifier, ask, frozen
 from radii.models.factories import call_factory
-from radii.models.fingerprint import ModelState
 from radii.models.io.bundle import CARD, WEIGHTS, Architecture, load_bundle, read_card
 from radii.models.io.weights import STATE_DICTS, fill
+from radii.models.model_state import ModelState
 from radii.registry import check_trust, is_import_path, source_file
 from radii.runs.inputs import DataSpec
 from radii.runs.step import from_json

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from radii.budget import Budget
-from radii.data.dataset import Data
+from radii.data.dataset import Data, Preprocessing
 from radii.errors import InputError
 from radii.models import MODELS
 from radii.models.io.bundle import Architecture, load_bundle
@@ -23,7 +23,6 @@ from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
-from radii.training.preprocessing import Preprocessing
 from radii.training.recipes import Plan, laid_over, plan
 
 MODEL, METHOD = "simple-convnet", "natural"  # what is trained unless the user says otherwise

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from radii.attacks.alarms import Alarm
-from radii.attacks.survivor_sample import SurvivorBound
+from radii.attacks.suite import SurvivorBound
 from radii.errors import InputError
 from radii.evaluation.scores import PointTable, Scores
 from radii.models.io.tensor_files import read_tensors, write_tensors

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from radii.data.dataset import Data
+from radii.data.dataset import Data, Preprocessing
 from radii.errors import InputError
 from radii.evaluation.scores import Scores
 from radii.runs.executors import run_steps
@@ -27,7 +27,6 @@ from radii.studies.usual_threats import usual_threat
 from radii.tables import Field, Table, table
 from radii.threat import Ball
 from radii.training.certified import certified_plan
-from radii.training.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     from radii.studies.scaling_forecast import Forecast

@@ -15,6 +15,7 @@ from typing import Any
 import pydantic
 
 from radii.certificates.bounds.lower_margins import Method
+from radii.data.dataset import Preprocessing
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.step import Step
@@ -23,7 +24,6 @@ from radii.spec import Spec
 from radii.studies.study import Cell, Findings, Measured, mean
 from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
-from radii.training.preprocessing import Preprocessing
 from radii.training.recipes import laid_over
 
 AXES = {

@@ -18,7 +18,7 @@ from torch import nn
 
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
-from radii.models.layers.affine import folded_batch_norm
+from radii.models.layers.folded import folded_batch_norm
 
 Mode = Literal["eval", "train"]
 _KNOWN = ("torch.nn.modules.", "radii.models.")

@@ -1,6 +1,6 @@
 """The inner maximization of robust training: a few projected ascent steps on a frozen network.
 
-The steps are :func:`radii.attacks.ascent.ascend`, the ones that attacks take.
+The steps are :func:`radii.attacks.pgd.ascend`, the ones that attacks take.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from radii.attacks.ascent import ascend
+from radii.attacks.pgd import ascend
 from radii.errors import InputError, unknown_name
 from radii.threat import Ball
 from radii.training.attackable import Mode, attackable

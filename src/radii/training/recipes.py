@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from radii.budget import Budget, check_budget
+from radii.data.dataset import Preprocessing
 from radii.errors import unknown_name
-from radii.training.preprocessing import Preprocessing
 
 Settings = Mapping[str, Any]
 NOTHING: Settings = MappingProxyType({})

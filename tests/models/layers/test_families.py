@@ -17,13 +17,13 @@ from radii.errors import InputError
 from radii.models.layers.aol import AOLConv2d, AOLLinear
 from radii.models.layers.cpl import CPLConv2d, CPLLinear
 from radii.models.layers.families import FAMILIES
+from radii.models.layers.folded import residual_step
 from radii.models.layers.head import MarginHead
 from radii.models.layers.liresnet import LinearResidualConv2d
-from radii.models.layers.maxmin import MaxMin
 from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
-from radii.models.layers.residual import residual_step
 from radii.models.layers.sll import SLLConv2d, SLLLinear
 from radii.models.layers.soc import SOCConv2d
+from radii.models.layers.weightless import MaxMin
 from radii.models.lipschitz.folding import fold
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet

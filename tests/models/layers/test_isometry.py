@@ -10,8 +10,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from radii.errors import InputError
 from radii.models.layers.isometry import IsometricLayer
 from radii.models.layers.manifold import OrthogonalParameter, orthogonality_defect, polar_factor, retract, tangent
-from radii.models.layers.maxmin import HalfAbs
-from radii.models.layers.shape import FlattenTokens, TokenShift, shift_tokens_
+from radii.models.layers.weightless import FlattenTokens, HalfAbs, TokenShift, shift_tokens_
 
 
 def _by_loops(layer: IsometricLayer, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from radii.errors import InputError
-from radii.models.layers.maxmin import MaxMin
+from radii.models.layers.weightless import MaxMin
 
 
 @pytest.mark.parametrize("shape", [(3, 6), (2, 4, 5, 3), (2, 2, 7)])

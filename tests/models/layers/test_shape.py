@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from radii.errors import InputError
-from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
+from radii.models.layers.weightless import FirstChannels, ZeroBorder, ZeroChannels
 
 
 def test_embeddings_keep_norms_and_can_be_undone() -> None:

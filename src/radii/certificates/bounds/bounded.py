@@ -20,7 +20,7 @@ from radii.certificates.certificate import Certificate
 from radii.errors import InputError
 from radii.models.agreement import check_agreement, check_same
 from radii.models.classifier import ask, check_inputs, frozen, predicted_class
-from radii.models.fingerprint import ModelState
+from radii.models.model_state import ModelState
 from radii.threat import Ball, Norm
 
 __all__ = ["METHODS", "Bounded", "certify", "margins", "region_of"]

@@ -20,8 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from radii.errors import InputError
 from radii.models.classifier import frozen
-from radii.models.fingerprint import ModelState
-from radii.models.module_behavior import check_behavior
+from radii.models.model_state import ModelState, check_behavior
 
 ROWS = 2  # of the traced input: a batch dimension of one could be confused with a dimension of size one
 _LEAVING = frozenset(

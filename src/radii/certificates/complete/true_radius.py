@@ -18,7 +18,7 @@ from radii.certificates.complete.goal import Goal
 from radii.certificates.complete.verify import Deployed, decided
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, predicted_class
-from radii.models.fingerprint import ModelState
+from radii.models.model_state import ModelState
 from radii.threat import Ball, Box, Norm
 
 SECONDS = 60.0

@@ -21,13 +21,13 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.certificates.certificate import Certificate
+from radii.certificates.proportion import lower_limits
 from radii.certificates.smoothing.ladder import Ladder, LadderPosition, rounds
 from radii.certificates.smoothing.noise import ASSUMPTIONS, BATCH, Voting, to_grid
-from radii.certificates.smoothing.proportion import lower_limits
 from radii.certificates.smoothing.sequential import DOWN
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, frozen
-from radii.models.fingerprint import ModelState
+from radii.models.model_state import ModelState
 from radii.randomness import stream_seed
 from radii.threat import Box
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from radii.models.layers.effective import check_input, check_odd, uniform_start
+from radii.models.layers.folded import Residual, residual_step
 from radii.models.layers.power import WarmNorm, deterministic_start
-from radii.models.layers.residual import Residual, check_input, check_odd, residual_step, uniform_start
 
 HEADROOM = 1e-5  # power iteration in float32 stays this close below the norm
 

@@ -1,4 +1,4 @@
-"""What constrained layers share: weights computed once while parameters stay the same, and second derivatives."""
+"""What constrained layers share: weights computed once while parameters stay the same, second derivatives, checks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+
+from radii.errors import InputError
 
 Plain = TypeVar("Plain", nn.Conv2d, nn.Linear)
 
@@ -107,3 +109,23 @@ def _same(now: list[Tensor], then: list[Tensor]) -> bool:
     return all(
         a.dtype == b.dtype and a.device == b.device and torch.equal(a, b) for a, b in zip(now, then, strict=True)
     )
+
+
+def check_odd(kernel_size: int) -> None:
+    """Refuse an even ``kernel_size``: without a center pixel, the transpose would shift the image."""
+    if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
+        raise InputError(f"kernel_size must be an odd number in a residual layer, got {kernel_size} instead.")
+
+
+def check_input(layer: nn.Module, x: Tensor, weight: Tensor) -> None:
+    """Refuse inputs ``x`` of ``layer`` that ``weight`` cannot be applied to."""
+    if x.dim() != weight.dim() or x.shape[1] != weight.shape[1]:
+        wanted = f"[n, {weight.shape[1]}{', h, w' if weight.dim() == 4 else ''}]"
+        raise InputError(f"{type(layer).__name__} takes {wanted}, got {tuple(x.shape)} instead.")
+
+
+def uniform_start(shape: tuple[int, ...], bias: bool) -> tuple[nn.Parameter, nn.Parameter | None]:
+    """A weight of ``shape`` by torch's initialization (Kaiming uniform, a = sqrt 5), and zeros if ``bias``."""
+    weight = nn.Parameter(torch.empty(shape))
+    nn.init.kaiming_uniform_(weight, a=5**0.5)
+    return weight, nn.Parameter(torch.zeros(shape[0])) if bias else None

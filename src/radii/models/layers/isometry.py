@@ -20,11 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
-from radii.models.layers.affine import Translation
 from radii.models.layers.effective import differentiable_gradients, full_precision
+from radii.models.layers.folded import Translation
 from radii.models.layers.manifold import orthogonal_parameter
-from radii.models.layers.maxmin import HalfAbs
-from radii.models.layers.shape import TokenShift, shift_tokens_
+from radii.models.layers.weightless import HalfAbs, TokenShift, shift_tokens_
 
 
 class IsometricLayer(nn.Module):

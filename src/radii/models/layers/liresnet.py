@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from radii.models.layers.effective import check_odd
 from radii.models.layers.power import Action, WarmNorm, deterministic_start
-from radii.models.layers.residual import check_odd
 
 
 class LinearResidualConv2d(WarmNorm):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.models.layers.effective import Remembering, full_precision
-from radii.models.lipschitz.lanczos import lanczos
+from radii.models.lipschitz.spectral import lanczos
 
 EVAL_VECTORS = 60
 FRESH_STEPS = 20

@@ -16,8 +16,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from radii.models.layers.aol import rescaled
-from radii.models.layers.effective import Remembering
-from radii.models.layers.residual import Residual, check_input, check_odd, residual_step, uniform_start
+from radii.models.layers.effective import Remembering, check_input, check_odd, uniform_start
+from radii.models.layers.folded import Residual, residual_step
 
 
 class _SDPLayer(Remembering):

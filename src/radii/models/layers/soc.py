@@ -13,39 +13,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from radii.models.layers.autocorrelation import plain_row_sums
-from radii.models.layers.effective import EffectiveWeight
-from radii.models.layers.residual import check_odd
-
-
-def skew_exponential(x: Tensor, kernel: Tensor, terms: int, bias: Tensor | None) -> Tensor:
-    """sum_{j <= ``terms``} A^j ``x`` / j!, A the convolution by ``kernel``, plus ``bias`` per channel."""
-    padding = (kernel.shape[2] // 2, kernel.shape[3] // 2)
-    total, power = x, x
-    for number in range(1, terms + 1):
-        power = F.conv2d(power, kernel, padding=padding) / number
-        total = total + power
-    return total if bias is None else total + bias[:, None, None]
-
-
-class SkewExponential(nn.Module):
-    """The Taylor exponential with a plain skew kernel [c, c, k, k]: what SOC layers fold to."""
-
-    def __init__(self, weight: Tensor, terms: int, bias: Tensor | None) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight.detach().clone(), requires_grad=False)
-        self.bias = None if bias is None else nn.Parameter(bias.detach().clone(), requires_grad=False)
-        self.terms = terms
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape as ``x``."""
-        return skew_exponential(x, self.weight, self.terms, self.bias)
-
-    def extra_repr(self) -> str:
-        """The text that nn.Module prints."""
-        return f"{tuple(self.weight.shape)}, terms={self.terms}"
+from radii.models.layers.effective import EffectiveWeight, check_odd
+from radii.models.layers.folded import SkewExponential, skew_exponential
 
 
 class SOCConv2d(EffectiveWeight):

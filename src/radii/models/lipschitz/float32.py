@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.models.layers.head import BlockedLinear
+from radii.models.layers.folded import BlockedLinear
 from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import LipschitzBound
 from radii.models.lipschitz.operators import UNIT32

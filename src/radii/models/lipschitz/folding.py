@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from radii.errors import InputError
 from radii.models.agreement import check_agreement
 from radii.models.classifier import Classifier, frozen
-from radii.models.layers.affine import Normalization, folded_batch_norm
-from radii.models.layers.shape import FirstChannels, ZeroChannels
-from radii.models.module_behavior import check_behavior, title
+from radii.models.layers.folded import Normalization, folded_batch_norm
+from radii.models.layers.weightless import FirstChannels, ZeroChannels
+from radii.models.model_state import check_behavior, title
 
 
 @runtime_checkable

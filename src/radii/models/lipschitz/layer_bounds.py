@@ -11,12 +11,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.affine import ChannelAffine, Normalization, Translation
-from radii.models.layers.head import BlockedLinear
-from radii.models.layers.maxmin import HalfAbs, MaxMin
-from radii.models.layers.residual import Residual
-from radii.models.layers.shape import FirstChannels, FlattenTokens, TokenShift, ZeroBorder, ZeroChannels
-from radii.models.layers.soc import SkewExponential
+from radii.models.layers.folded import (
+    BlockedLinear,
+    ChannelAffine,
+    Normalization,
+    Residual,
+    SkewExponential,
+    Translation,
+)
+from radii.models.layers.weightless import (
+    FirstChannels,
+    FlattenTokens,
+    HalfAbs,
+    MaxMin,
+    TokenShift,
+    ZeroBorder,
+    ZeroChannels,
+)
 from radii.models.lipschitz.operators import UNIT32, Operator, convolution_operators, matrix_operator
 from radii.models.lipschitz.spectral import (
     estimated_norm,
@@ -157,7 +168,7 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
 
 
 def _residual(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
-    """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :mod:`radii.models.layers.residual`.
+    """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :class:`radii.models.layers.folded.Residual`.
 
     Rounding: with g the relative error of a sum and a the norm of |W|, the inner
     value r is off by g (a |x| + |b|), W^T r by g a |r| more, the difference by g

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from radii.models.lipschitz.lanczos import lanczos
 from radii.models.lipschitz.operators import UNIT, Operator, rounding
 
 FIRST_EXCESS = 2e-6  # the first proof tries this relative excess over the estimated square
@@ -206,3 +205,36 @@ def fallback_norm(operator: Operator) -> float:
         last = first + operator.size[axis]  # in coordinates where output r reads r … r + taps - 1
         grid.append(max(last, operator.out_size[axis] + taps - 1 - first, taps))
     return grid_norm(operator.kernel, (grid[0], grid[1]))
+
+
+def lanczos(action: Callable[[Tensor], Tensor], start: Tensor, vectors: int) -> tuple[float, Tensor]:
+    """The largest Ritz value of ``action`` and its unit vector, from ``start``, after ``vectors`` products.
+
+    Fully reorthogonalized. A Ritz value never exceeds the largest eigenvalue
+    (up to rounding): it is an estimate, not a bound to rely on.
+    """
+    shape, vector = start.shape, start.flatten()
+    basis = vector.new_empty(min(vectors, len(vector)), len(vector))
+    diagonal: list[float] = []
+    beside: list[float] = []
+    threshold = 8 * torch.finfo(vector.dtype).eps
+    for count in range(len(basis)):
+        length = float(vector.norm())
+        if length <= threshold * max(diagonal, default=0.0) or length == 0.0:
+            break
+        if count:
+            beside.append(length)
+        basis[count] = vector / length
+        vector = action(basis[count].view(shape)).flatten()
+        diagonal.append(float(vector @ basis[count]))
+        span = basis[: count + 1]
+        for _ in range(2):
+            vector = vector - span.T @ (span @ vector)
+    if not diagonal:
+        return 0.0, start
+    off = torch.tensor(beside, dtype=torch.float64)
+    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+    if beside:
+        tridiagonal += torch.diag(off, 1) + torch.diag(off, -1)
+    values, rotations = torch.linalg.eigh(tridiagonal)
+    return float(values[-1]), (rotations[:, -1].to(vector) @ basis[: len(diagonal)]).view(shape)

@@ -10,7 +10,7 @@ from torch import nn
 from radii.errors import InputError
 from radii.models.layers.head import UnitRows
 from radii.models.layers.isometry import IsometricLayer
-from radii.models.layers.shape import FlattenTokens, ZeroBorder
+from radii.models.layers.weightless import FlattenTokens, ZeroBorder
 
 
 class Isometric(nn.Sequential):

@@ -9,8 +9,7 @@ from torch import nn
 
 from radii.errors import InputError
 from radii.models.layers.families import family
-from radii.models.layers.maxmin import MaxMin
-from radii.models.layers.shape import FirstChannels, ZeroBorder, ZeroChannels
+from radii.models.layers.weightless import FirstChannels, MaxMin, ZeroBorder, ZeroChannels
 
 MOST_BLOCKS = 5
 

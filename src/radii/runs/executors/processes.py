@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from radii import progress
-from radii.allocator import keep_freed
-from radii.environment import isolated_helpers
+from radii.environment import isolated_helpers, keep_freed
 from radii.runs.executors import memory_limits
 from radii.runs.executors.dispatch import Failures, Observer, drain, unfinished
 from radii.runs.executors.relay import Relay, RemoteDisplay

@@ -21,8 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from radii import progress
-from radii.allocator import keep_freed
-from radii.environment import isolated_helpers
+from radii.environment import isolated_helpers, keep_freed
 from radii.errors import InputError
 from radii.runs.executors import archives, memory_limits, remote
 from radii.runs.executors.dispatch import Failures, Observer, drain, unfinished

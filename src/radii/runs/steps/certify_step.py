@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from radii.certificates import choose, lipschitz
 from radii.certificates.certificate import Certificate
-from radii.certificates.smoothing.proportion import certified_accuracy_of_distribution
+from radii.certificates.proportion import certified_accuracy_of_distribution
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.evaluation.accuracy import accuracy, certified_curve

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from torch import nn
 
-from radii.data.dataset import Data, balanced_order
+from radii.data.dataset import Data, Preprocessing, balanced_order, statistics
 from radii.errors import InputError
 from radii.models.classifier import usable
 from radii.models.io.bundle import Architecture, initialize, parameters, save_bundle
@@ -18,7 +18,6 @@ from radii.runs.step import Effort, Step
 from radii.runs.store import Run, Workspace
 from radii.tables import ChartSpec, Row
 from radii.tables import Field as Column
-from radii.training.preprocessing import Preprocessing, statistics
 from radii.training.schedule import Recipe
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.attacks.ascent import steepest
+from radii.attacks.pgd import steepest
 from radii.errors import InputError, unknown_name
 from radii.training.objectives.objective import Loss, Moment
 

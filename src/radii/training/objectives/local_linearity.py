@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.attacks.ascent import ascend
+from radii.attacks.pgd import ascend
 from radii.errors import unknown_name
 from radii.threat import Ball, length, per_row
 from radii.training.attackable import attackable

@@ -11,7 +11,7 @@ import pytest
 CHILD = """
 import resource, sys
 import numpy as np
-from radii.allocator import keep_freed
+from radii.environment import keep_freed
 kept = sys.argv[1] == "keep" and keep_freed()
 def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 def step(): return [np.ones(4_000_000) for _ in range(4)][0].sum()

@@ -1,16 +1,36 @@
-"""The state of a model that its answers depend on; a certificate compares it to notice a changed model."""
+"""What a model's answers depend on: the state that a certificate compares, and behavior that no bound knows of.
+
+A certificate speaks about layers. It is false for a layer that computes something else than its class
+(a patched instance, a hook, an own way of being called), so such layers are refused by name before
+anything is read. It is false for a changed model, too, so the state is compared before it is used.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from radii.models.module_behavior import foreign_behavior
+from radii.errors import InputError
+
+_CALL = nn.Module.__call__
+_HOOKS = {
+    "_forward_hooks": "forward hooks",
+    "_forward_pre_hooks": "forward hooks",
+    "_backward_hooks": "backward hooks",
+    "_backward_pre_hooks": "backward hooks",
+}
+_GLOBAL_HOOKS = (
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+)
 
 
 @dataclass(frozen=True)
@@ -89,3 +109,50 @@ def _is_setting(key: str, value: object) -> bool:
 
 def _is_plain(value: object) -> bool:
     return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, bool | int | float | str)
+
+
+def check_behavior(model: nn.Module) -> None:
+    """Refuse a model with a module whose behavior is not its class's.
+
+    Args:
+        model: the network to be certified; all its submodules are looked at.
+
+    Raises:
+        InputError: a module has hooks, a method set on the instance (as LoRA and accelerate do), an own
+            ``__call__``, a compiled call, or a torch class whose ``forward`` was replaced. The sentence
+            names the module and the reason.
+    """
+    if any(getattr(torch_module, name, None) for name in _GLOBAL_HOOKS):
+        raise InputError(
+            "Hooks are registered for all modules (register_module_forward_hook or a relative of it), which no bound "
+            "knows of. Remove them before certifying."
+        )
+    for name, module in model.named_modules():
+        if reason := foreign_behavior(module):
+            raise InputError(f"{title(name, module)} has {reason}, which no bound knows of.")
+
+
+def title(name: str, module: nn.Module) -> str:
+    """How messages name a module: its place in the model and its class."""
+    return f"Layer {name!r} ({type(module).__name__})" if name else f"The model ({type(module).__name__})"
+
+
+def foreign_behavior(module: nn.Module) -> str | None:
+    """What makes this module, without its children, do something else than its class; None if nothing does."""
+    for field, hooks in _HOOKS.items():
+        if getattr(module, field, None):
+            return hooks
+    kind: Any = type(module)
+    for name in vars(module):
+        if callable(getattr(kind, name, None)) and not isinstance(getattr(kind, name), type):
+            return f"a {name!r} of its own, set on the instance"
+    if getattr(module, "_compiled_call_impl", None) is not None:
+        return "a compiled call (module.compile()); certify the module before it is compiled"
+    if kind.__call__ is not _CALL or kind._call_impl is not nn.Module._call_impl:
+        return "a '__call__' of its own"
+    if issubclass(kind, nn.Sequential) and kind.__iter__ is not nn.Sequential.__iter__:
+        return "an '__iter__' of its own, so its layers run in another order"
+    owner = next(base for base in kind.__mro__ if "forward" in vars(base))
+    if owner.__module__.startswith("torch.nn.") and owner.forward.__module__ != owner.__module__:
+        return f"a 'forward' that replaces that of torch's {owner.__name__}"
+    return None
