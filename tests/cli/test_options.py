@@ -47,6 +47,16 @@ def test_a_name_has_one_type_and_one_meaning() -> None:
     assert set(seen) >= SHARED
 
 
+def test_every_option_and_argument_has_a_help_text() -> None:
+    silent = [
+        f"{' '.join(path)}: {option.name}"
+        for path, command in commands(_root())
+        for option in command.params
+        if not (option.help or "").strip()
+    ]
+    assert silent == []
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_shows_the_first_line_of_each_help(name: str) -> None:
     assert (load_command(name).help or "").split("\n\n")[0] == COMMANDS[name]

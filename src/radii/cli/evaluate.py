@@ -91,7 +91,11 @@ def evaluate(
 
 
 def model_name(source: ModelSource) -> str:
-    """A model in a title: the run of a training, the name of a file, an import path."""
+    """A model in a title: the run of a training, the name of a file, an import path.
+
+    Args:
+        source: where the model comes from.
+    """
     return getattr(source, "run_id", None) or source.label
 
 

@@ -131,7 +131,14 @@ def _drawable(path: Path | None) -> Path | None:
 
 
 def writable(target: Target) -> Target:
-    """Refuse a file that cannot be written before the command works for hours; ``-`` is stdout."""
+    """Refuse a file that cannot be written before the command works for hours; ``-`` is stdout.
+
+    Args:
+        target: the file that an option names.
+
+    Returns:
+        The same file.
+    """
     if target is not None and str(target) != "-":
         check_writable(Path(target))
     return target
@@ -169,7 +176,21 @@ def open_model(
     std: str | None = None,
     outputs: str = "auto",
 ) -> ModelSource:
-    """The model that MODEL and its options name."""
+    """The model that MODEL and its options name.
+
+    Args:
+        reference: MODEL: a run, a file, a folder or an import path.
+        store: the folder of runs.
+        data: the dataset that the model is used on; None if there is none.
+        weights: a file of weights, for a model of this package's architectures or of a factory.
+        trust: import paths in files that may be followed.
+        mean: mean of the input normalization, per channel, separated by commas; default: the model has its own.
+        std: its standard deviation, likewise.
+        outputs: ``auto``, ``logits`` or ``probabilities``.
+
+    Returns:
+        Where the model comes from, checked.
+    """
     from radii.models.classifier import parse_normalization
     from radii.runs.model_source import find_model
 

@@ -19,6 +19,8 @@ from radii.tables import listing
 if TYPE_CHECKING:
     from radii.runs.store import Run
 
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.")]
+
 app = typer.Typer(
     help="List, show, compare and delete committed runs.", invoke_without_command=True, add_completion=False
 )
@@ -41,7 +43,7 @@ def runs(context: typer.Context, store: StoreFolder = None, json: Json = None) -
 
 
 @app.command()
-def show(run: str, store: StoreFolder = None, json: Json = None) -> None:
+def show(run: RunId, store: StoreFolder = None, json: Json = None) -> None:
     """The spec, result and environment of one run."""
     one = open_store(store).find(run)
     content = {"run": one.id, "spec": one.spec, "result": one.result, "environment": one.environment}
@@ -51,7 +53,7 @@ def show(run: str, store: StoreFolder = None, json: Json = None) -> None:
 
 
 @app.command()
-def compare(first: str, second: str, store: StoreFolder = None, json: Json = None) -> None:
+def compare(first: RunId, second: RunId, store: StoreFolder = None, json: Json = None) -> None:
     """Where two runs differ, in what was asked, in what came out, and in what they were computed with."""
     folder = open_store(store)
     one, two = folder.find(first), folder.find(second)
@@ -72,7 +74,7 @@ def compare(first: str, second: str, store: StoreFolder = None, json: Json = Non
 
 @app.command()
 def delete(
-    runs: list[str],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or their beginnings.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     store: StoreFolder = None,
 ) -> None:

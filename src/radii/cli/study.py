@@ -135,7 +135,7 @@ def resume(
 
 @app.command()
 def show(
-    name: str,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study by name, or a TOML file.")],
     budget: options.OptionalBudget = None,
     plot: options.Plot = None,
     trust: options.Trust = None,

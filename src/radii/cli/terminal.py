@@ -93,17 +93,32 @@ def is_verbose() -> bool:
 
 
 def complain(message: str) -> None:
-    """One sentence on stderr."""
+    """One sentence on stderr.
+
+    Args:
+        message: the sentence.
+    """
     errors.print(f"[bold red]radii:[/] {escape(message)}", soft_wrap=True)
 
 
 def show(json_target: str | None = None) -> Console:
-    """Where tables go: stdout, unless stdout carries the JSON."""
+    """Where tables go: stdout, unless stdout carries the JSON.
+
+    Args:
+        json_target: what --json names; ``-`` is stdout.
+
+    Returns:
+        The console.
+    """
     return CleanConsole(stderr=json_target == "-", highlight=False, emoji=False, quiet=_manner["quiet"])
 
 
 def table(numbers: Table) -> RichTable:
-    """A table whose first column reads left and whose others align right."""
+    """A table whose first column reads left and whose others align right.
+
+    Args:
+        numbers: the table to print.
+    """
     shown = RichTable(title=escape(clean(numbers.title)), title_justify="left", header_style="bold")
     for number, heading in enumerate(numbers.headings):
         shown.add_column(escape(clean(heading)), justify="left" if number == 0 else "right", no_wrap=number == 0)

@@ -121,7 +121,12 @@ def _print(result: Result, json: str | None, plot: Path | None) -> None:
 
 
 def run_all(seed: Seed = 0, json: Json = None) -> None:
-    """Run every result with its defaults; ends with `holds` only if all do."""
+    """Run every result with its defaults; ends with `holds` only if all do.
+
+    Args:
+        seed: seed of all random numbers; default 0.
+        json: a file for the result as JSON, ``-`` for stdout; default: none.
+    """
     results, rows = [], []
     with terminal.progress_shown():
         from radii import progress

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from radii.runs.steps import Train
     from radii.runs.store import Run, Store
 
-Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings of training and model, see above.")
+]
 Model = Annotated[str | None, typer.Option(help="A name or package.module:factory; the recipe's, else simple-convnet.")]
 Method = Annotated[str | None, typer.Option(help="How to train; the recipe's, else natural.")]
 RecipeName = Annotated[

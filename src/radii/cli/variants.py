@@ -18,10 +18,14 @@ WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--
 USUAL = ("smooth:3", "smooth:5", "smooth:8", "saturate:4", "saturate:16", "gamma:0.5", "scale:0.5", "binarize", "edges")
 VALUE = re.compile(r"[\d.]+(e-?\d+)?|inf|\d[\d,-]*")
 
-Numbers = Annotated[list[str] | None, typer.Option(metavar="VALUE…")]
-
+Values = list[str] | None
 
 app = typer.Typer(add_completion=False)
+
+
+def _several(meaning: str) -> Any:
+    """An option that takes several values."""
+    return typer.Option(metavar="VALUE…", help=meaning)
 
 
 class SeveralValues(TyperCommand):
@@ -43,12 +47,24 @@ class SeveralValues(TyperCommand):
 @app.command(cls=SeveralValues)
 def variants(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name or path, for example mnist.")],
-    smooth: Numbers = None,
-    smooth2d: Numbers = None,
-    saturate: Numbers = None,
-    gamma: Numbers = None,
-    scale: Numbers = None,
-    pca: Numbers = None,
+    smooth: Annotated[
+        list[str] | None, typer.Option(metavar="VALUE…", help="Blur along the rows: lengths of the filter in pixels.")
+    ] = None,
+    smooth2d: Annotated[
+        list[str] | None, typer.Option(metavar="VALUE…", help="Blur by a square filter: its sides in pixels.")
+    ] = None,
+    saturate: Annotated[
+        list[str] | None, typer.Option(metavar="VALUE…", help="Push pixels towards 0 and 1: p > 0, or inf.")
+    ] = None,
+    gamma: Annotated[
+        list[str] | None, typer.Option(metavar="VALUE…", help="Raise pixels to a power: the exponents.")
+    ] = None,
+    scale: Annotated[
+        list[str] | None, typer.Option(metavar="VALUE…", help="Reduce the contrast: factors in [0, 1].")
+    ] = None,
+    pca: Annotated[
+        list[str] | None, typer.Option(metavar="VALUE…", help="Keep only these principal components, as 1-16,513-3072.")
+    ] = None,
     binarize: Annotated[bool, typer.Option("--binarize", help="Pixels of 0 and 1.")] = False,
     edges: Annotated[bool, typer.Option("--edges", help="Canny edges, sigma 1.")] = False,
     chain: Annotated[list[str] | None, typer.Option(help="Several in turn, as smooth:3+binarize.")] = None,

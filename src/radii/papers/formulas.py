@@ -39,6 +39,12 @@ def margin_radius(seed: int) -> Figures:
     """The radius margin/√2 of an orthogonal map: what its worst perturbation does just below and just above it.
 
     Towards class c the gap of g(x) = Qx closes fastest along q_c − q_y, of length √2.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
     """
     q, _ = torch.linalg.qr(torch.randn(10, 10, generator=stream(seed, "margin"), dtype=torch.float64))
     net = nn.Sequential(nn.Linear(10, 10, bias=False))
@@ -62,6 +68,12 @@ def smoothing(seed: int) -> Figures:
 
     A half-space at distance 36/255 is the hardest classifier of that radius, so
     the share of noisy votes that it wins is the probability that is needed.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
     """
     draws = SIGMA * numpy_stream(seed, "smoothing").standard_normal(1_000_000)
     figures = {"share of votes at distance 36/255": float((draws < RADIUS).mean())}
@@ -78,7 +90,14 @@ def smoothing(seed: int) -> Figures:
 
 
 def self_normalizing(seed: int) -> Figures:
-    """SelfNormalizingCE (Eq. 27): blind to the scale at t = 0 only, and with one softmax."""
+    """SelfNormalizingCE (Eq. 27): blind to the scale at t = 0 only, and with one softmax.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     scores = torch.randn(64, 10, generator=stream(seed, "scores"), dtype=torch.float64)
     y = torch.arange(64) % 10
 
@@ -97,7 +116,14 @@ def self_normalizing(seed: int) -> Figures:
 
 
 def gradient_penalty(seed: int) -> Figures:
-    """The gradient penalty by finite differences over the exact one: with the square and, as on the slide, without."""
+    """The gradient penalty by finite differences over the exact one: with the square and, as on the slide, without.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     torch_stream = stream(seed, "gradient-penalty")
     net = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 5)).double()
     for parameter in net.parameters():
@@ -120,7 +146,14 @@ def gradient_penalty(seed: int) -> Figures:
 
 
 def lipschitz_estimator(seed: int) -> Figures:
-    """The local Lipschitz estimate of a linear function over its exact value |w|_1, ascending and descending."""
+    """The local Lipschitz estimate of a linear function over its exact value |w|_1, ascending and descending.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     weight = torch.randn(1, 100, generator=stream(seed, "linear"))
     net = nn.Linear(100, 1, bias=False)
     net.weight = nn.Parameter(weight)
@@ -137,7 +170,14 @@ def lipschitz_estimator(seed: int) -> Figures:
 
 
 def variants(seed: int) -> Figures:  # noqa: ARG001
-    """The pixel maps of Ding et al. 2019 on all 256 grey levels."""
+    """The pixel maps of Ding et al. 2019 on all 256 grey levels.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     levels = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
     plain = levels.ravel() / 255.0
     saturated = {p: np.asarray(saturate(levels, p), dtype=np.float64).ravel() for p in (1, 2, 4, 16, 256)}
@@ -154,7 +194,14 @@ def variants(seed: int) -> Figures:  # noqa: ARG001
 
 
 def losses(seed: int) -> Figures:
-    """The least sum of losses over five margins one of which is not positive, found by a bounded minimizer."""
+    """The least sum of losses over five margins one of which is not positive, found by a bounded minimizer.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     start = numpy_stream(seed, "losses").uniform(-1, 0, 5)
     margins = [(-5, 0)] + 4 * [(-5, 40)]
     sums: dict[str, Callable[[np.ndarray], float]] = {
@@ -168,7 +215,14 @@ def losses(seed: int) -> Figures:
 
 
 def near_orthogonality(seed: int) -> Figures:
-    """How many random points of the sphere of radius √d the condition n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) allows."""
+    """How many random points of the sphere of radius √d the condition n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) allows.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     figures = {}
     for d in (100, 200, 400, 800):
         x = numpy_stream(seed, "sphere", d).standard_normal((math.isqrt(d), d))
@@ -179,13 +233,27 @@ def near_orthogonality(seed: int) -> Figures:
 
 
 def uniform(seed: int) -> Figures:
-    """The variance of a uniform pixel, from 10⁶ draws."""
+    """The variance of a uniform pixel, from 10⁶ draws.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     draws = numpy_stream(seed, "uniform").random(1_000_000)
     return {"variance": float(draws.var())}
 
 
 def lipschitz_networks(seed: int) -> Figures:
-    """Proved Lipschitz bounds of untrained networks whose weights were stretched tenfold."""
+    """Proved Lipschitz bounds of untrained networks whose weights were stretched tenfold.
+
+    Args:
+        seed: seed of all random numbers.
+
+    Returns:
+        The figures by name.
+    """
     figures = {}
     for layer in ("aol", "cpl"):
         architecture = Architecture(

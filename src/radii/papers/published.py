@@ -112,7 +112,16 @@ def lookup(
 ) -> Fact:
     """The one entry of a table that fits.
 
-    The arguments are those of :func:`select`.
+    Args:
+        paper: the name of its text, for example ``003``.
+        table: ``Table 2``, ``text 5.1``.
+        dataset: as the table names it; default: any, here and below.
+        model: the network.
+        method: how it was trained, or the row of the table.
+        metric: what was measured, with its unit at the end.
+
+    Returns:
+        The entry.
 
     Raises:
         InputError: none or several entries fit.

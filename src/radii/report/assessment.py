@@ -40,7 +40,14 @@ NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
 
 
 def page(assessment: Assessment) -> Report:
-    """The whole page: advice, three radii, data, classifiers, bracket, classes, examples, claims, how to reproduce."""
+    """The whole page: advice, three radii, data, classifiers, bracket, classes, examples, claims, how to reproduce.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The report, to be rendered by :func:`radii.report.html.render`.
+    """
     best = most_proved(assessment)
     names = assessment.data.classes
     sections = [
@@ -74,12 +81,20 @@ def page(assessment: Assessment) -> Report:
 
 
 def threat_words(ball: Ball) -> str:
-    """``L2, ε = 0.5``."""
+    """``L2, ε = 0.5``.
+
+    Args:
+        ball: norm and radius of the attack.
+    """
     return f"{NORM_NAMES[ball.norm]}, ε = {format_radius(ball.radius)}"
 
 
 def subtitle(assessment: Assessment) -> str:
-    """Dataset, sizes and threat in one line."""
+    """Dataset, sizes and threat in one line.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     count = len(assessment.data.train) + len(assessment.data.test)
     shape = "×".join(
         str(side) for side in (assessment.data.shape[1:] if assessment.data.train.is_image else assessment.data.shape)
@@ -114,7 +129,11 @@ def headline(assessment: Assessment, best: AssessedModel) -> Cards:
 
 
 def separation(assessment: Assessment) -> ChartSpec:
-    """Histogram of the possible radius of training and test points."""
+    """Histogram of the possible radius of training and test points.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     names = {"train": "training points", "test": "test points"}
     rows = [
         {"radius": d / 2, "split": names[split]}
@@ -142,7 +161,11 @@ def separation(assessment: Assessment) -> ChartSpec:
 
 
 def trainings(assessment: Assessment) -> Table:
-    """What was trained and how well it fits; of the user's own models their clean accuracy."""
+    """What was trained and how well it fits; of the user's own models their clean accuracy.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     rows: list[dict[str, Any]] = []
     for model in assessment.models:
         if model.fit is None:
@@ -166,7 +189,11 @@ def trainings(assessment: Assessment) -> Table:
 
 
 def learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
-    """Accuracy over the epochs of the classifiers trained here."""
+    """Accuracy over the epochs of the classifiers trained here.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     fits = {model.name: model.fit for model in assessment.models if model.fit is not None}
     rows = [
         {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": name, "split": split}
@@ -192,7 +219,11 @@ def learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
 
 
 def bracket(assessment: Assessment) -> ChartSpec:
-    """Robust accuracy over the radius: what is proved and what attacks left, for each classifier."""
+    """Robust accuracy over the radius: what is proved and what attacks left, for each classifier.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     reach = [model.scores.points.broken_radius for model in assessment.models]
     finite = np.concatenate([values[np.isfinite(values)] for values in reach])
     top = max(2 * assessment.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
@@ -216,7 +247,11 @@ def bracket(assessment: Assessment) -> ChartSpec:
 
 
 def outcome(assessment: Assessment) -> Table:
-    """The bracket at the threat's radius, in numbers."""
+    """The bracket at the threat's radius, in numbers.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     columns = ("classifier", "clean", "proved", "unbroken", "kept", "certificate", "passes")
     title = f"Robust accuracy under {threat_words(assessment.ball)}, with 95% intervals"
     suite = assessment.models[0].scores.suite
@@ -225,7 +260,11 @@ def outcome(assessment: Assessment) -> Table:
 
 
 def doubts(assessment: Assessment) -> list[Prose]:
-    """Alarms: reasons to doubt what attacks left standing, and notes on the certificates."""
+    """Alarms: reasons to doubt what attacks left standing, and notes on the certificates.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     said = []
     for model in assessment.models:
         said += [f"{model.name}: {alarm.message}" for alarm in model.scores.alarms]
@@ -234,7 +273,12 @@ def doubts(assessment: Assessment) -> list[Prose]:
 
 
 def by_class(assessment: Assessment, best: AssessedModel) -> Table:
-    """The best classifier class by class."""
+    """The best classifier class by class.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+        best: the classifier to show, by :func:`radii.report.findings.most_proved`.
+    """
     title = f"{best.name} under {threat_words(assessment.ball)}"
     return replace(best.scores.class_table(assessment.data.classes, title), note=MEDIANS)
 
@@ -264,7 +308,11 @@ def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gal
 
 
 def growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
-    """Proved accuracy over the number of training points, and how much data five more points need."""
+    """Proved accuracy over the number of training points, and how much data five more points need.
+
+    Args:
+        forecast: the forecast, or the reason why there is none.
+    """
     if isinstance(forecast, str):
         return (Prose(f"No forecast: {forecast}"),)
     return forecast.chart(), Prose(f"Five more points of proved accuracy: {forecast.verdict}")
@@ -285,7 +333,11 @@ def on_claims(assessment: Assessment) -> Table:
 
 
 def reproduction(assessment: Assessment) -> Commands:
-    """The command that made this page and where its runs are."""
+    """The command that made this page and where its runs are.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     environment = assessment.models[0].evaluation.environment
     shown = {
         **environment["versions"],

@@ -57,7 +57,11 @@ def _rounded(value: Any) -> Any:
 
 
 def base(values: Values) -> alt.Chart:
-    """Rows to draw from, inside the spec."""
+    """Rows to draw from, inside the spec.
+
+    Args:
+        values: the rows that are drawn.
+    """
     return alt.Chart(alt.Data(values=values))
 
 
@@ -98,13 +102,22 @@ def _log_ticks(which: Field, values: Sequence[float | None]) -> list[float]:
 
 
 def categories(which: Field, values: Values) -> Any:
-    """An x axis of names, in the order of the rows."""
+    """An x axis of names, in the order of the rows.
+
+    Args:
+        which: the field of the axis: its name, title and unit.
+        values: the rows that are drawn.
+    """
     order = distinct(row["x"] for row in values)
     return alt.X("x:N", title=which.heading, sort=order, axis=alt.Axis(labelAngle=0))
 
 
 def ends(which: Field) -> dict[str, Any]:
-    """From low to high. Layers that share an axis must agree on its title, or all titles are shown."""
+    """From low to high. Layers that share an axis must agree on its title, or all titles are shown.
+
+    Args:
+        which: the field of the axis: its name, title and unit.
+    """
     return {"y": alt.Y("low:Q", title=which.heading), "y2": alt.Y2("high:Q")}
 
 
@@ -126,7 +139,11 @@ def colors(values: Values, symbol: str = "square", first: int = 0) -> dict[str, 
 
 
 def dashes(values: Values) -> dict[str, Any]:
-    """One dash pattern per kind of line."""
+    """One dash pattern per kind of line.
+
+    Args:
+        values: the rows that are drawn.
+    """
     if "dash" not in values[0]:
         return {}
     kinds = _few(values, "dash", len(DASHES), "dash patterns")
@@ -164,7 +181,12 @@ def tip(short: str, which: Field, values: Values, suffix: str = "") -> alt.Toolt
 
 
 def tips(values: Values, fields: Mapping[str, Field]) -> list[alt.Tooltip]:
-    """A tooltip of all fields, and of the interval of y."""
+    """A tooltip of all fields, and of the interval of y.
+
+    Args:
+        values: the rows that are drawn.
+        fields: the fields of the rows by their role in the chart (``x``, ``y``, ``color`` …).
+    """
     tooltips = [tip(short, which, values) for short, which in fields.items()]
     if "low" in values[0]:
         tooltips += [tip("low", fields["y"], values, " from"), tip("high", fields["y"], values, " to")]
@@ -172,7 +194,12 @@ def tips(values: Values, fields: Mapping[str, Field]) -> list[alt.Tooltip]:
 
 
 def nearest_layer(values: Values, fields: Mapping[str, Field]) -> alt.Chart:
-    """A line at the x nearest to the pointer, wherever it is, which tells the values of all series there."""
+    """A line at the x nearest to the pointer, wherever it is, which tells the values of all series there.
+
+    Args:
+        values: the rows that are drawn.
+        fields: the fields of the rows by their role in the chart (``x``, ``y``, ``color`` …).
+    """
     places: dict[Any, dict[str, Any]] = {}
     names: dict[str, str] = {}
     for row in values:
@@ -213,7 +240,12 @@ def rule_layers(rules: Sequence[Rule], side: Side) -> list[alt.Chart]:
 
 
 def span_layers(span: Span, across: dict[str, Any]) -> list[alt.Chart]:
-    """A pale band over the whole height with its label at the foot."""
+    """A pale band over the whole height with its label at the foot.
+
+    Args:
+        span: the ends of the band, and its label.
+        across: the encoding of the axis that the band goes along.
+    """
     data = base([{"x": span.start, "end": span.end}])
     band = data.mark_rect(opacity=0.1).encode(x2="end:Q", y=alt.value(0), y2=alt.value("height"), **across)
     place: dict[str, Any] = {"align": "left", "baseline": "bottom", "dx": 6, "dy": -6}

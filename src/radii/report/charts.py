@@ -88,12 +88,26 @@ def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int =
 
 
 def live(spec: ChartSpec) -> dict[str, Any]:
-    """The vega-lite for a page: as wide as its box; the page brings theme and title."""
+    """The vega-lite for a page: as wide as its box; the page brings theme and title.
+
+    Args:
+        spec: the chart: rows, fields and kind.
+
+    Returns:
+        The specification, as JSON has it.
+    """
     return {**_vega_lite(spec), "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 def svg(spec: ChartSpec) -> str:
-    """The picture of a page that runs no scripts, and of a printed one: light, without its title."""
+    """The picture of a page that runs no scripts, and of a printed one: light, without its title.
+
+    Args:
+        spec: the chart: rows, fields and kind.
+
+    Returns:
+        The picture as text.
+    """
     return vl_convert.vegalite_to_svg(still(spec, titled=False), vl_version=VEGA_LITE)
 
 

@@ -49,7 +49,11 @@ def page(verdicts: Sequence[Verdict]) -> Report:
 
 
 def entry(verdict: Verdict) -> Entry:
-    """A claim as the page shows it."""
+    """A claim as the page shows it.
+
+    Args:
+        verdict: the judged claim.
+    """
     claim = verdict.claim
     notes = [f"Tolerance: {claim.reason}."]
     if claim.corrects:

@@ -12,14 +12,22 @@ CHANCE = 1.5  # times the accuracy of guessing
 
 
 def most_proved(assessment: Assessment) -> AssessedModel:
-    """The report's subject with the highest proved accuracy; on a tie the one that attacks leave more of."""
+    """The report's subject with the highest proved accuracy; on a tie the one that attacks leave more of.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     return max(
         assessment.subjects, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value)
     )
 
 
 def advice(assessment: Assessment) -> str:
-    """What to do, in one sentence."""
+    """What to do, in one sentence.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     best = most_proved(assessment)
     scores, epsilon = best.scores, f"ε = {format_radius(assessment.ball.radius)}"
     proved, unbroken = scores.robust.proved.value, scores.robust.unbroken.value
@@ -42,27 +50,44 @@ def advice(assessment: Assessment) -> str:
 
 
 def data_finding(assessment: Assessment) -> str:
-    """What the data allows."""
+    """What the data allows.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     share = assessment.limits.share_possible
     whom = "every test point" if share == 1 else f"{share:.0%} of the test points"
     return f"The data allows ε = {format_radius(assessment.ball.radius)} for {whom}"
 
 
 def training_finding(assessment: Assessment) -> str:
-    """Who is right most often on clean points."""
+    """Who is right most often on clean points.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     best = max(assessment.models, key=lambda model: model.scores.clean.value)
     return f"On clean points {best.name} is right most often: {best.scores.clean.value:.0%}"
 
 
 def bracket_finding(assessment: Assessment) -> str:
-    """The bracket of the subject."""
+    """The bracket of the subject.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+    """
     best = most_proved(assessment)
     proved, unbroken = best.scores.robust.proved.value, best.scores.robust.unbroken.value
     return f"Robust accuracy of {best.name} lies between {proved:.0%} and {unbroken:.0%}"
 
 
 def class_finding(scores: Scores, names: tuple[str, ...]) -> str:
-    """The weakest class beside the strongest."""
+    """The weakest class beside the strongest.
+
+    Args:
+        scores: the evaluation of one classifier.
+        names: the names of the classes.
+    """
     proofs = any(own.robust.proved.correct for own in scores.per_class())
     bound = "proved" if proofs else "unbroken"
     shares = {names[own.label]: getattr(own.robust, bound).value for own in scores.per_class()}
@@ -73,7 +98,13 @@ def class_finding(scores: Scores, names: tuple[str, ...]) -> str:
 
 
 def confusions(scores: Scores, names: tuple[str, ...], most: int = 5) -> Table:
-    """Which class a broken point is read as, the most frequent pairs first."""
+    """Which class a broken point is read as, the most frequent pairs first.
+
+    Args:
+        scores: the evaluation of one classifier.
+        names: the names of the classes.
+        most: how many pairs at most; default 5.
+    """
     points = scores.points
     broken = points.correct & points.changed
     pairs = Counter(zip(points.label[broken].tolist(), points.adversarial_prediction[broken].tolist(), strict=True))

@@ -121,7 +121,14 @@ def write(report: Report, path: Path | str) -> Path:
 
 
 def render(report: Report) -> str:
-    """The page as text."""
+    """The page as text.
+
+    Args:
+        report: what the page shows, from top to bottom.
+
+    Returns:
+        One HTML file that needs nothing else.
+    """
     sheet, page, vega = _asset("report.css"), _asset("report.js"), ""
     if any(isinstance(block, ChartSpec) for section in report.sections for block in section.blocks):
         vega = charts.vega_scripts()

@@ -32,7 +32,14 @@ def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
 
 
 def separated(assessment: Assessment) -> ObservedClaim:
-    """Classes farther apart than 2 epsilon."""
+    """Classes farther apart than 2 epsilon.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     least, epsilon = assessment.limits.least_distance, assessment.ball.radius
     return ObservedClaim(
         "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
@@ -43,7 +50,14 @@ def separated(assessment: Assessment) -> ObservedClaim:
 
 
 def without_contradictions(assessment: Assessment) -> ObservedClaim:
-    """No input with two labels."""
+    """No input with two labels.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     count = assessment.limits.contradictory
     return ObservedClaim(
         "No training input occurs with two labels.",
@@ -54,7 +68,14 @@ def without_contradictions(assessment: Assessment) -> ObservedClaim:
 
 
 def nearest_neighbor_falls_short(assessment: Assessment) -> ObservedClaim:
-    """Separation of a sample is not robustness of the rule built from it."""
+    """Separation of a sample is not robustness of the rule built from it.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     rule, possible = assessment.limits.rule_astuteness, assessment.limits.share_possible
     return ObservedClaim(
         "What the separation would allow, the nearest-neighbor rule on the training points does not reach.",
@@ -65,7 +86,14 @@ def nearest_neighbor_falls_short(assessment: Assessment) -> ObservedClaim:
 
 
 def proved_below_broken(assessment: Assessment) -> ObservedClaim:
-    """No attack beats a certificate."""
+    """No attack beats a certificate.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     beaten, points = 0, 0
     for model in assessment.models:
         table = model.scores.points
@@ -80,7 +108,14 @@ def proved_below_broken(assessment: Assessment) -> ObservedClaim:
 
 
 def broken_where_proved(assessment: Assessment) -> ObservedClaim:
-    """The standard network errs where the certified network is proved."""
+    """The standard network errs where the certified network is proved.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     name, points = assessment.certified.name, assessment.certified.scores.points
     proved, broken = points.proved & points.correct, assessment.standard.scores.points.broken
     share = float(broken[proved].mean()) if proved.any() else 0.0
@@ -94,7 +129,14 @@ def broken_where_proved(assessment: Assessment) -> ObservedClaim:
 
 
 def accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
-    """Accuracy is easier than proved robustness."""
+    """Accuracy is easier than proved robustness.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     name, scores = assessment.certified.name, assessment.certified.scores
     clean, proved = assessment.standard.scores.clean.value, scores.robust.proved.value
     return ObservedClaim(
@@ -106,7 +148,14 @@ def accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
 
 
 def predictions_kept(assessment: Assessment) -> ObservedClaim:
-    """Robustness with respect to predictions is the larger."""
+    """Robustness with respect to predictions is the larger.
+
+    Args:
+        assessment: the data, the classifiers and their results.
+
+    Returns:
+        The claim with its figures, and whether they agree with it.
+    """
     scores = {model.name: model.scores for model in assessment.models}
     pairs = [(name, own.stable.unbroken.value, own.robust.unbroken.value) for name, own in scores.items()]
     return ObservedClaim(

@@ -98,5 +98,9 @@ DARK = Theme(
 
 
 def theme(dark: bool) -> Theme:
-    """The theme by name."""
+    """The theme by name.
+
+    Args:
+        dark: the dark theme instead of the light one.
+    """
     return DARK if dark else LIGHT

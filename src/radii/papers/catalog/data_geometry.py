@@ -33,7 +33,14 @@ def interclass_variants() -> tuple[str, ...]:
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Four kinds of measurement; on the digits alone for ``smoke``."""
+    """Four kinds of measurement; on the digits alone for ``smoke``.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     if budget == "smoke":
         data = DataSpec.of("digits")
         return (

@@ -40,7 +40,17 @@ def doubled(largest: int, count: int) -> tuple[int, ...]:
 
 
 def shrunk(steps: int, batch: int, width: int, **model: int) -> Settings:
-    """A shorter training of a narrower network, with milder augmentation than 585,000 steps bear."""
+    """A shorter training of a narrower network, with milder augmentation than 585,000 steps bear.
+
+    Args:
+        steps: training steps.
+        batch: points in a step.
+        width: channels of the narrowest layer.
+        **model: further arguments of the network.
+
+    Returns:
+        The settings that replace the paper's.
+    """
     return {
         "steps": steps,
         "batch_size": batch,
@@ -67,7 +77,14 @@ MNIST: Settings = {"augmentation": {"flip": False}, "method": {"offset": 0.7}}
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Every size and seed, two networks, the same number of steps whatever the size."""
+    """Every size and seed, two networks, the same number of steps whatever the size.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     scale = SCALES[budget]
     planned = []
     for name, sizes in scale.sizes.items():
@@ -85,12 +102,30 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 
 
 def lipschitz_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
-    """The paper's 1-Lipschitz ConvNet, with ``changes``."""
+    """The paper's 1-Lipschitz ConvNet, with ``changes``.
+
+    Args:
+        data: the dataset to train on, by name and variant.
+        changes: settings laid over those of the paper, for shorter trainings.
+        seed: seed of all random numbers; default 0.
+
+    Returns:
+        The training step.
+    """
     return named_training(data, recipe="prach-lampert", budget="paper", settings=changes, seed=seed)
 
 
 def standard_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
-    """SimpleConvNet, with ``changes`` and the paper's softmax temperature (which its code divides by)."""
+    """SimpleConvNet, with ``changes`` and the paper's softmax temperature (which its code divides by).
+
+    Args:
+        data: the dataset to train on, by name and variant.
+        changes: settings laid over those of the paper, for shorter trainings.
+        seed: seed of all random numbers; default 0.
+
+    Returns:
+        The training step.
+    """
     paper = {
         "steps": 585_000,
         "batch_size": 256,
@@ -102,7 +137,14 @@ def standard_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """Means over seeds per size; the curves of all seeds go to the forecast."""
+    """Means over seeds per size; the curves of all seeds go to the forecast.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     rows: list[Row] = []
     marks: list[Row] = []
     scaling = []

@@ -16,7 +16,14 @@ def cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """One row per figure."""
+    """One row per figure.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     rows = [
         {"formula": cell.place["formula"], "figure": figure, "value": value}
         for cell in measured

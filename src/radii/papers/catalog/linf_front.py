@@ -38,7 +38,14 @@ OFFSETS = (0.5, 0.3, 0.1)  # margins that the loss asks of Linf distance network
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Every method at its values on the digits and, beyond ``smoke``, on MNIST."""
+    """Every method at its values on the digits and, beyond ``smoke``, on MNIST.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     return tuple(cell for name, epochs in EPOCHS[budget].items() for cell in _front(name, epochs))
 
 
@@ -70,7 +77,14 @@ def _cell(trained: Train, value: float, certificate: str) -> Cell:
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """Clean and proved accuracy of every network, and which of them no other exceeds in both."""
+    """Clean and proved accuracy of every network, and which of them no other exceeds in both.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     rows = [row for name in EPOCHS["cpu"] for row in _rows([cell for cell in measured if cell.place["data"] == name])]
     columns = (
         Field("data", "dataset"),
@@ -107,7 +121,12 @@ def _chart(rows: Sequence[Row]) -> ChartSpec:
 
 
 def on_front(point: tuple[float, float], points: Sequence[tuple[float, float]]) -> bool:
-    """Whether no other point is at least as high in both coordinates and higher in one."""
+    """Whether no other point is at least as high in both coordinates and higher in one.
+
+    Args:
+        point: clean and proved accuracy of one network.
+        points: those of all networks.
+    """
     return not any(other != point and other[0] >= point[0] and other[1] >= point[1] for other in points)
 
 

@@ -29,6 +29,12 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
     """The ConvNet by bounds, from random weights on both variants and from pixels on binarized digits.
 
     Beside them, on binarized digits, ordinary training behind a threshold.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
     """
     base = "digits" if budget == "smoke" else "mnist"
     binarized = f"{base}+binarize"
@@ -52,7 +58,14 @@ def _cell(
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """Clean error, and robust error between what PGD-40 breaks and what intervals and CROWN-IBP prove."""
+    """Clean error, and robust error between what PGD-40 breaks and what intervals and CROWN-IBP prove.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     rows: list[Row] = []
     marks: list[Row] = []
     titles = {"clean": "without an attack", "unbroken": "broken by PGD-40", "proved": "not proved"}

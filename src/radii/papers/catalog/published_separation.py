@@ -23,7 +23,14 @@ DATA: dict[Budget, tuple[str, ...]] = {
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """One audit per dataset, over all points."""
+    """One audit per dataset, over all points.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     return tuple(
         Cell({"data": name}, AuditStep(data=DataSpec.of(name), norm="linf", epsilon=EPSILON[name]))
         for name in DATA[budget]
@@ -31,7 +38,14 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """The least distances, and how many epsilon they are; a separation of 2 epsilon is what robustness needs."""
+    """The least distances, and how many epsilon they are; a separation of 2 epsilon is what robustness needs.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     rows, spread = [], []
     for cell in measured:
         name, result = cell.place["data"], cell.result

@@ -26,7 +26,14 @@ METHODS = {"natural": "standard", "adversarial": "PGD"}
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Two trainings per variant, each attacked by PGD-40 as the paper does."""
+    """Two trainings per variant, each attacked by PGD-40 as the paper does.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     base = "digits" if budget == "smoke" else "mnist"
     planned = []
     for variant in CHOSEN[budget]:
@@ -45,17 +52,37 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 
 
 def training(data: DataSpec, method: str, budget: Budget) -> Train:
-    """The recipe of Ding et al. at the budget."""
+    """The recipe of Ding et al. at the budget.
+
+    Args:
+        data: the dataset to train on, by name and variant.
+        method: the training objective, by its name.
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The training step.
+    """
     return named_training(data, method=method, recipe="ding-mnist", budget=budget, settings=SHORTER[budget])
 
 
 def title(variant: str) -> str:
-    """As the paper's table names it: ``original``, ``binarized``, ``smooth 3``."""
+    """As the paper's table names it: ``original``, ``binarized``, ``smooth 3``.
+
+    Args:
+        variant: the variant in a dataset's name: ``smooth:3``; empty for the original.
+    """
     return {"": "original", "binarize": "binarized"}.get(variant, variant.replace(":", " "))
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """One row per variant in the paper's order; Fig. 2a is its two trainings over the variants."""
+    """One row per variant in the paper's order; Fig. 2a is its two trainings over the variants.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     order = [title(variant) for variant in VARIANTS]
     by_place = {(cell.place["variant"], cell.place["method"]): cell.result for cell in measured}
     rows: list[Row] = []

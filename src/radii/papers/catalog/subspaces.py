@@ -31,7 +31,14 @@ SCALED: dict[Budget, dict[str, Settings]] = {
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Two trainings per band; the bands are fitted on the training split."""
+    """Two trainings per band; the bands are fitted on the training split.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     base = "digits" if budget == "smoke" else "cifar10"
     planned = []
     for band in BANDS[budget]:
@@ -44,7 +51,14 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """Table 1: accuracies of the standard network, certified accuracies of the 1-Lipschitz network, per band."""
+    """Table 1: accuracies of the standard network, certified accuracies of the 1-Lipschitz network, per band.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     by_place = {(str(cell.place["band"]), cell.place["model"]): cell.result for cell in measured}
     rows: list[Row] = []
     marks: list[Row] = []

@@ -14,13 +14,27 @@ QUICK = ("r-separation", "half-spaces", "concentration", "facets", "robust-netwo
 
 
 def cells(budget: Budget) -> tuple[Cell, ...]:
-    """One cell per result; the defaults are the papers' settings, so ``paper`` is ``cpu``."""
+    """One cell per result; the defaults are the papers' settings, so ``paper`` is ``cpu``.
+
+    Args:
+        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
+
+    Returns:
+        The measurements of the study: each with its place in the grid and the step that makes it.
+    """
     names = QUICK if budget == "smoke" else tuple(STATEMENTS)
     return tuple(Cell({"result": name}, Theory.of(name)) for name in names)
 
 
 def analyze(measured: Sequence[Measured]) -> Findings:
-    """How many predictions of each result agree with their measurements."""
+    """How many predictions of each result agree with their measurements.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the charts, from what is measured so far.
+    """
     rows = []
     for cell in measured:
         judged = [row for row in cell.result["rows"] if row["predicted"] is not None]

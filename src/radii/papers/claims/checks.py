@@ -318,7 +318,15 @@ def ratio(part: float, whole: float) -> float:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation; NaN where one side is constant or not a number."""
+    """Spearman's rank correlation; NaN where one side is constant or not a number.
+
+    Args:
+        first: one number per item.
+        second: another number for each of the same items.
+
+    Returns:
+        A number in [-1, 1], or NaN.
+    """
     if any(map(math.isnan, (*first, *second))) or min(len(set(first)), len(set(second))) < 2:
         return math.nan
     return float(spearmanr(first, second).statistic)

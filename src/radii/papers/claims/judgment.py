@@ -207,12 +207,23 @@ def ledger(claims: Iterable[Claim], store: Store | None = None, budget: Budget |
 
 
 def is_shipped(origin: str) -> bool:
-    """Whether a result came with the package."""
+    """Whether a result came with the package.
+
+    Args:
+        origin: the file of the results.
+    """
     return bool(origin) and Path(origin).parent == SHIPPED
 
 
 def number(value: float | None) -> str:
-    """Four significant digits; whole numbers in full."""
+    """Four significant digits; whole numbers in full.
+
+    Args:
+        value: the figure; None where there is none.
+
+    Returns:
+        Its text; a dash where there is no figure.
+    """
     if value is None:
         return "–"
     whole = math.isfinite(value) and value == round(value) and abs(value) < 1e7
@@ -240,13 +251,24 @@ def stated(figure: Figure) -> str:
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[Status, int]:
-    """How many claims have each status."""
+    """How many claims have each status.
+
+    Args:
+        verdicts: the judged claims.
+
+    Returns:
+        The number of claims by status; statuses that do not occur have 0.
+    """
     by_status = Counter(verdict.status for verdict in verdicts)
     return {status: by_status[status] for status in STATUSES}
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """``141 claims: 12 fail, 80 hold, 5 as printed, 40 findings, 4 not run.``"""
+    """``141 claims: 12 fail, 80 hold, 5 as printed, 40 findings, 4 not run.``
+
+    Args:
+        verdicts: the judged claims.
+    """
     by_status = counts(verdicts)
     words = {"fails": "fail", "holds": "hold", "finding": "findings"}
     parts = [f"{count} {words.get(status, status)}" for status, count in by_status.items()]

@@ -87,7 +87,16 @@ def gain_per_doubling(cells: StudyCells, names: Sequence[str], *, data: str, rad
 
 
 def last_doublings(cells: StudyCells, names: Sequence[str], *, radii: Mapping[str, float]) -> Figures:  # noqa: ARG001
-    """Gain over the last two doublings: certified accuracy less clean accuracy of the standard network, lower end."""
+    """Gain over the last two doublings: certified accuracy less clean accuracy of the standard network, lower end.
+
+    Args:
+        cells: of the study ``data-scaling``.
+        names: not used; all figures are returned.
+        radii: L2 radius by dataset.
+
+    Returns:
+        The gain by dataset.
+    """
     figures = {}
     for data, radius in radii.items():
         robust = curves(cells, data, LIPSCHITZ, "test", radius)

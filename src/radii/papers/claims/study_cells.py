@@ -78,6 +78,13 @@ def _words(place: Coordinates) -> str:
 def entry(result: Any, path: Sequence[str]) -> Any:
     """What stands at ``path`` in nested mappings.
 
+    Args:
+        result: nested mappings, as JSON has them.
+        path: the keys from the outermost to the innermost.
+
+    Returns:
+        The value there.
+
     Raises:
         NotMeasured: there is no such path.
     """

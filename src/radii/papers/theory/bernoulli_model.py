@@ -36,18 +36,47 @@ def tau_of(d: float, c: float) -> float:
 
 
 def robust_error(agreement: NDArray[np.float64], tau: float, epsilon: float) -> float:
-    """Normal limit of the robust error of w, given ``agreement`` = w_i θ_i: [d]."""
+    """Normal limit of the robust error of w, given ``agreement`` = w_i θ_i: [d].
+
+    Args:
+        agreement: w_i θ_i, [d].
+        tau: advantage of the right sign, in (0, ½).
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The robust error, in [0, 1].
+    """
     margin = 2 * tau * agreement.sum() - epsilon * np.abs(agreement).sum()
     return float(norm.cdf(-margin / (math.sqrt(1 - 4 * tau**2) * np.linalg.norm(agreement))))
 
 
 def draw_agreement(n: int, d: int, tau: float, generator: Generator) -> NDArray[np.float64]:
-    """w_i θ_i of the mean of n samples: (2 Binomial(n, ½ + τ) − n)/n."""
+    """w_i θ_i of the mean of n samples: (2 Binomial(n, ½ + τ) − n)/n.
+
+    Args:
+        n: number of samples.
+        d: dimension.
+        tau: advantage of the right sign, in (0, ½).
+        generator: source of random numbers.
+
+    Returns:
+        [d].
+    """
     return (2.0 * generator.binomial(n, 0.5 + tau, d) - n) / n
 
 
 def predicted_error(n: int, d: float, tau: float, epsilon: float) -> float:
-    """:func:`robust_error` with the sums at their expectations, which are exact binomial moments."""
+    """:func:`robust_error` with the sums at their expectations, which are exact binomial moments.
+
+    Args:
+        n: number of samples.
+        d: dimension.
+        tau: advantage of the right sign, in (0, ½).
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The predicted robust error, in [0, 1].
+    """
     counts = np.arange(n + 1)
     mean_size = float(np.abs(2 * counts / n - 1) @ binom.pmf(counts, n, 0.5 + tau))
     square = 4 * tau**2 + (1 - 4 * tau**2) / n
@@ -55,7 +84,16 @@ def predicted_error(n: int, d: float, tau: float, epsilon: float) -> float:
 
 
 def normal_samples_needed(d: float, c: float, ratio: float) -> float:
-    """n for 1% at ε = ratio·τ with normal instead of binomial coordinates, by bisection; for any d."""
+    """n for 1% at ε = ratio·τ with normal instead of binomial coordinates, by bisection; for any d.
+
+    Args:
+        d: dimension.
+        c: τ is c d^(−¼).
+        ratio: ε over τ; below 2.
+
+    Returns:
+        The number of samples, not rounded.
+    """
     tau = tau_of(d, c)
 
     def enough(n: float) -> bool:
@@ -73,7 +111,16 @@ def normal_samples_needed(d: float, c: float, ratio: float) -> float:
 
 
 def asymptotic_samples(d: float, c: float, epsilon: float) -> float:
-    """ε²d/(8πc⁴)."""
+    """ε²d/(8πc⁴).
+
+    Args:
+        d: dimension.
+        c: τ is c d^(−¼).
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The number of samples, not rounded.
+    """
     return epsilon**2 * d / (8 * math.pi * c**4)
 
 
@@ -82,7 +129,7 @@ def bernoulli_model(
     d: Annotated[tuple[int, ...], "dimensions"] = (10_000, 100_000, 1_000_000),
     ratio: Annotated[float, "budget epsilon over tau; below 2"] = 1.0,
     c: Annotated[float, "tau is c d^(-1/4)"] = 1.25,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Samples a linear classifier needs against the closed form, its exponent, and what signs do."""
     assume(

@@ -34,22 +34,56 @@ SHARP_C = 1 / 8
 
 
 def cube_bound(epsilon: float, mass: float) -> float:
-    """Φ(ε√(2π) + Φ⁻¹(P(A)))."""
+    """Φ(ε√(2π) + Φ⁻¹(P(A))).
+
+    Args:
+        epsilon: L2 distance.
+        mass: P(A), the probability of the set.
+
+    Returns:
+        A lower bound of P(A_ε) in the unit cube.
+    """
     return float(norm.cdf(epsilon * math.sqrt(2 * math.pi) + norm.ppf(mass)))
 
 
 def weak_cube_bound(epsilon: float) -> float:
-    """1 − e^(−πε²), for P(A) ≥ ½."""
+    """1 − e^(−πε²), for P(A) ≥ ½.
+
+    Args:
+        epsilon: L2 distance.
+
+    Returns:
+        A lower bound of P(A_ε) in the unit cube.
+    """
     return 1 - math.exp(-math.pi * epsilon**2)
 
 
 def ball_bound(epsilon: float, mass: float, d: int) -> float:
-    """1 − (1 − δ(ε))^(2d)/P(B) with (1 − δ(ε))² = 1 − ε²/4."""
+    """1 − (1 − δ(ε))^(2d)/P(B) with (1 − δ(ε))² = 1 − ε²/4.
+
+    Args:
+        epsilon: L2 distance.
+        mass: P(A), the probability of the set.
+        d: dimension.
+
+    Returns:
+        A lower bound of P(B_ε) in the unit ball.
+    """
     return 1 - (1 - epsilon**2 / 4) ** d / mass
 
 
 def weak_ball_bound(epsilon: float, mass: float, d: int, c: float = SHARP_C) -> float:
-    """1 − e^(−2dCε²)/P(B)."""
+    """1 − e^(−2dCε²)/P(B).
+
+    Args:
+        epsilon: L2 distance.
+        mass: P(A), the probability of the set.
+        d: dimension.
+        c: the constant C of the exponent.
+
+    Returns:
+        A lower bound of P(B_ε) in the unit ball.
+    """
     return 1 - math.exp(-2 * d * c * epsilon**2) / mass
 
 
@@ -57,24 +91,57 @@ def vulnerable_share(classes: int, neighborhood: float) -> float:
     """1 − k(1 − P(A_ε)) with A the complement of one of k equal classes (Example 2).
 
     A point of a class is safe only outside A_ε; the k safe parts add up.
+
+    Args:
+        classes: k, the number of classes, all of equal mass.
+        neighborhood: P(A_ε), or a lower bound of it.
+
+    Returns:
+        The share of points that an attack of length ε reaches, or a lower bound of it.
     """
     return 1 - classes * (1 - neighborhood)
 
 
 def half_ball_neighborhood(epsilon: float, d: int) -> float:
-    """P(x_1 < ε) for x uniform in the unit ball: ½ + ½ I_{ε²}(½, (d+1)/2)."""
+    """P(x_1 < ε) for x uniform in the unit ball: ½ + ½ I_{ε²}(½, (d+1)/2).
+
+    Args:
+        epsilon: L2 distance.
+        d: dimension.
+
+    Returns:
+        The probability.
+    """
     return 0.5 + 0.5 * float(betainc(0.5, (d + 1) / 2, min(epsilon, 1.0) ** 2))
 
 
 def ball_coordinate(n: int, d: int, generator: Generator) -> NDArray[np.float64]:
-    """First coordinates of n uniform points of the unit d-ball, without the other d − 1."""
+    """First coordinates of n uniform points of the unit d-ball, without the other d − 1.
+
+    Args:
+        n: number of points.
+        d: dimension.
+        generator: source of random numbers.
+
+    Returns:
+        [n].
+    """
     first = generator.standard_normal(n)
     rest = generator.chisquare(d - 1, n) if d > 1 else np.zeros(n)
     return first / np.sqrt(first**2 + rest) * generator.random(n) ** (1 / d)
 
 
 def safe_from_slabs(position: NDArray[np.float64], classes: int, reach: float) -> float:
-    """Share of points farther than ``reach`` from all other classes, when classes are equal slabs along a line."""
+    """Share of points farther than ``reach`` from all other classes, when classes are equal slabs along a line.
+
+    Args:
+        position: places of the points along the line: [n].
+        classes: number of slabs.
+        reach: length of the attack, in the same unit.
+
+    Returns:
+        A share in [0, 1].
+    """
     edges = np.quantile(position, np.arange(1, classes) / classes)
     return float((np.abs(position[:, None] - edges) >= reach).all(1).mean())
 
@@ -86,7 +153,7 @@ def concentration(
     ball_epsilon: Annotated[float, "L2 distance in the ball"] = 0.09,
     mass: Annotated[float, "mass of the half-spaces of the cube"] = 0.5,
     samples: Annotated[int, "Monte Carlo points"] = 40_000,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Neighborhoods of half-spaces and of a ball inside the cube against the bounds; Example 2's percentages."""
     assume(0.5 <= mass < 1, "Theorem 2.1 needs P(A) ≥ 1/2", f"mass = {mass:g}")

@@ -41,22 +41,59 @@ STANDARD, ADVERSARIAL = "standard", "adversarial"
 
 
 def cap_probability(ratio: float, dimension: int) -> float:
-    """P(⟨u, x⟩ > 1) for a unit vector u and a random x with |x| = ratio > 1."""
+    """P(⟨u, x⟩ > 1) for a unit vector u and a random x with |x| = ratio > 1.
+
+    Args:
+        ratio: radius of the outer sphere over that of the inner sphere; above 1.
+        dimension: dimension of the space.
+
+    Returns:
+        p, the probability.
+    """
     return 0.5 * float(betainc((dimension - 1) / 2, 0.5, 1 - 1 / ratio**2))
 
 
 def facets_needed(ratio: float, dimension: int, share: float = 0.99) -> int:
-    """Random tangent half-spaces that exclude ``share`` of the outer sphere: ln(1 − share)/ln(1 − p)."""
+    """Random tangent half-spaces that exclude ``share`` of the outer sphere: ln(1 − share)/ln(1 − p).
+
+    Args:
+        ratio: radius of the outer sphere over that of the inner sphere; above 1.
+        dimension: dimension of the space.
+        share: share of the outer sphere; default 0.99.
+
+    Returns:
+        The number of half-spaces, rounded up.
+    """
     return math.ceil(math.log(1 - share) / math.log1p(-cap_probability(ratio, dimension)))
 
 
 def robust_ratio(outer: float, epsilon: float) -> float:
-    """The ratio of the radii an L2 adversary leaves."""
+    """The ratio of the radii an L2 adversary leaves.
+
+    Args:
+        outer: radius of the outer sphere; the inner one has 1.
+        epsilon: L2 length of the attack.
+
+    Returns:
+        (outer − ε)/(1 + ε).
+    """
     return (outer - epsilon) / (1 + epsilon)
 
 
 def excluded_share(facets: int, ratio: float, dimension: int, polytopes: int, tests: int, draw: Generator) -> float:
-    """Share of outer points outside a random tangent polytope, averaged over polytopes."""
+    """Share of outer points outside a random tangent polytope, averaged over polytopes.
+
+    Args:
+        facets: half-spaces of a polytope.
+        ratio: radius of the outer sphere over that of the inner sphere; above 1.
+        dimension: dimension of the space.
+        polytopes: polytopes to average over.
+        tests: points of the outer sphere for each.
+        draw: source of random numbers.
+
+    Returns:
+        A share in [0, 1].
+    """
     excluded = 0.0
     for _ in range(polytopes):
         normals = sphere(facets, dimension, 1.0, draw)
@@ -73,7 +110,7 @@ def concentric_spheres(
     widths: Annotated[tuple[int, ...], "hidden units"] = (8, 32, 128, 512),
     steps: Annotated[int, "training steps of 400 fresh points"] = 400,
     tests: Annotated[int, "test points"] = 2000,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Facets of random polytopes against the cap formula; clean and robust accuracy of networks by width."""
     assume(n >= 2, "Spheres need n ≥ 2", n)

@@ -30,18 +30,40 @@ GOLDEN = (1 + math.sqrt(5)) / 2
 
 
 def facet_bound(n: int, distance: float) -> float:
-    """e^(n/(2D²))."""
+    """e^(n/(2D²)).
+
+    Args:
+        n: dimension.
+        distance: D: an ellipsoid L with L ⊂ K ⊂ D·L exists.
+
+    Returns:
+        A lower bound of the number of facets.
+    """
     return math.exp(n / (2 * distance**2))
 
 
 def vertices(normals: Points) -> Points:
-    """The vertices of {x : ⟨u, x⟩ ≤ 1}, exactly, by the dual convex hull."""
+    """The vertices of {x : ⟨u, x⟩ ≤ 1}, exactly, by the dual convex hull.
+
+    Args:
+        normals: the vectors u of the facets ⟨u, x⟩ ≤ 1: [facets, n].
+
+    Returns:
+        [vertices, n].
+    """
     half_spaces = np.column_stack([normals, -np.ones(len(normals))])
     return HalfspaceIntersection(half_spaces, np.zeros(normals.shape[1])).intersections
 
 
 def circumradius(normals: Points) -> float:
-    """The largest vertex."""
+    """The largest vertex.
+
+    Args:
+        normals: the vectors u of the facets ⟨u, x⟩ ≤ 1: [facets, n].
+
+    Returns:
+        The length of that vertex.
+    """
     return float(np.linalg.norm(vertices(normals), axis=1).max())
 
 
@@ -56,7 +78,14 @@ def cross_polytope(n: int) -> Points:
 
 
 def polygon(sides: int) -> Points:
-    """A regular polygon."""
+    """A regular polygon.
+
+    Args:
+        sides: number of sides, at least 3.
+
+    Returns:
+        The normals of its sides: [sides, 2].
+    """
     angle = 2 * math.pi * np.arange(sides) / sides
     return np.column_stack([np.cos(angle), np.sin(angle)])
 
@@ -88,12 +117,28 @@ def cell_120() -> Points:
 
 
 def dual(normals: Points) -> Points:
-    """The polytope whose facets are the vertices of this one."""
+    """The polytope whose facets are the vertices of this one.
+
+    Args:
+        normals: the vectors u of the facets ⟨u, x⟩ ≤ 1: [facets, n].
+
+    Returns:
+        Its normals.
+    """
     return _unit(np.unique(np.round(vertices(normals), 9), axis=0))
 
 
 def random_polytope(facets: int, n: int, generator: Generator) -> Points:
-    """Symmetric, with random facets."""
+    """Symmetric, with random facets.
+
+    Args:
+        facets: number of facets, even.
+        n: dimension.
+        generator: source of random numbers.
+
+    Returns:
+        Its normals: [facets, n].
+    """
     half = sphere(facets // 2, n, 1.0, generator)
     return np.concatenate([half, -half])
 
@@ -144,7 +189,7 @@ def _polytopes(largest: int, random_count: int, seed: int) -> dict[str, tuple[in
 def facets(
     largest: Annotated[int, "largest dimension of the families"] = 6,
     random_polytopes: Annotated[int, "random symmetric polytopes"] = 6,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Facets of known, random and constructed polytopes against the bound; where 4n would contradict it."""
     assume(2 <= largest <= 8, "Vertices are enumerated, so largest must lie in 2..8", largest)

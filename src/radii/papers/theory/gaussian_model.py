@@ -36,25 +36,63 @@ LARGEST_C = QUANTILE**-0.5  # Φ(−1/c²) = 1%
 
 
 def robust_error(w: NDArray, theta: NDArray, sigma: float, epsilon: float) -> float:
-    """Φ(−(⟨w, θ⟩ − ε|w|₁)/(σ|w|₂)), exact for the linear classifier w."""
+    """Φ(−(⟨w, θ⟩ − ε|w|₁)/(σ|w|₂)), exact for the linear classifier w.
+
+    Args:
+        w: normal vector of the classifier: [d].
+        theta: mean of class +1: [d].
+        sigma: standard deviation of each coordinate.
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The robust error, in [0, 1].
+    """
     margin = w @ theta - epsilon * np.abs(w).sum()
     return float(norm.cdf(-margin / (sigma * np.linalg.norm(w))))
 
 
 def predicted_error(n: float, d: float, c: float, epsilon: float) -> float:
-    """The limit of :func:`robust_error` for the mean of n samples: Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + σ²/n."""
+    """The limit of :func:`robust_error` for the mean of n samples: Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + σ²/n.
+
+    Args:
+        n: number of samples.
+        d: dimension.
+        c: σ is c d^¼.
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The predicted robust error, in [0, 1].
+    """
     spread = math.sqrt(1 + c * c * math.sqrt(d) / n)
     return float(norm.cdf(-(d**0.25) / c * (1 / spread - math.sqrt(2 / math.pi) * epsilon)))
 
 
 def samples_needed(d: float, c: float, epsilon: float) -> float:
-    """n at which the robust error is 1%; infinite where no n is enough."""
+    """n at which the robust error is 1%; infinite where no n is enough.
+
+    Args:
+        d: dimension.
+        c: σ is c d^¼.
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The number of samples, not rounded.
+    """
     a = math.sqrt(2 / math.pi) * epsilon + QUANTILE * c * d**-0.25
     return c * c * math.sqrt(d) / (a**-2 - 1) if a < 1 else math.inf
 
 
 def lower_bound_samples(d: float, c: float, epsilon: float) -> float:
-    """n = ε²σ²/(8 log d): up to here every learner fails."""
+    """n = ε²σ²/(8 log d): up to here every learner fails.
+
+    Args:
+        d: dimension.
+        c: σ is c d^¼.
+        epsilon: Linf radius of the attack.
+
+    Returns:
+        The number of samples, not rounded.
+    """
     return epsilon**2 * c * c * math.sqrt(d) / (8 * math.log(d))
 
 
@@ -100,7 +138,7 @@ def gaussian_model(
     epsilon: Annotated[tuple[float, ...], "Linf budgets, at most 1/4"] = (0.1, 0.25),
     c: Annotated[float, "sigma is c d^(1/4)"] = 0.6,
     draws: Annotated[int, "draws at a million dimensions; a draw in d scatters by d^(-1/4), so fewer get more"] = 4,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Samples needed for 1% robust error against the closed form, the lower bound, and the exponents."""
     assume(

@@ -37,7 +37,7 @@ def gradient_flow(
     width: Annotated[int, "hidden units"] = 200,
     networks: Annotated[int, "networks per dimension"] = 5,
     loss: Annotated[float, "exponential loss to train to"] = 1e-30,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Length of the universal perturbation of trained networks on n = √d random points, against a random direction."""
     assume_dimensions(d, width=width, networks=networks)

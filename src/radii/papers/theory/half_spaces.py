@@ -35,7 +35,16 @@ def axis_to_diagonal(x: NDArray) -> NDArray:
 
 
 def chebyshev_bound(d: int, epsilon: float, variance: float = 1 / 12) -> float:
-    """1 − Var/(dε²); with Var = 1/4 it is the bound as printed, valid but weaker."""
+    """1 − Var/(dε²); with Var = 1/4 it is the bound as printed, valid but weaker.
+
+    Args:
+        d: dimension.
+        epsilon: Linf radius of the attack.
+        variance: variance of one coordinate; default 1/12, of a uniform one.
+
+    Returns:
+        A lower bound of the robust error.
+    """
     return max(0.0, 1 - variance / (d * epsilon**2))
 
 
@@ -52,7 +61,17 @@ class Sample:
 
 
 def simulate(d: int, epsilon: float, samples: int, generator: Generator) -> Sample:
-    """Robust errors of both Bayes classifiers, and the map T checked on every point."""
+    """Robust errors of both Bayes classifiers, and the map T checked on every point.
+
+    Args:
+        d: dimension.
+        epsilon: Linf radius of the attack.
+        samples: points to draw.
+        generator: source of random numbers.
+
+    Returns:
+        The measured errors.
+    """
     totals = np.zeros(6)
     done = 0
     while done < samples:
@@ -79,7 +98,7 @@ def half_spaces(
     d: Annotated[tuple[int, ...], "dimensions"] = (10, 100, 784, 3072),
     epsilon: Annotated[float, "Linf budget, strictly less is allowed to the attacker"] = 8 / 255,
     samples: Annotated[int, "points per dimension"] = 20_000,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Robust error of the Bayes classifier before and after T, against its exact value and the bounds."""
     assume(0 < epsilon < 0.5, "Example 1 has robust error 2 epsilon, so 0 < epsilon < 1/2", f"epsilon = {epsilon:g}")

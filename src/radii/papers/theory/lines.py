@@ -60,27 +60,71 @@ def verdict_word(holds: bool) -> Literal["holds", "fails"]:
 
 
 def equals(quantity: str, measured: float, predicted: float, tolerance: float) -> ResultRow:
-    """``measured = predicted ± tolerance``."""
+    """``measured = predicted ± tolerance``.
+
+    Args:
+        quantity: what is measured, in words.
+        measured: its value in the simulation.
+        predicted: the value that the theorem gives.
+        tolerance: allowed difference, in the unit of the value.
+
+    Returns:
+        The row of the result, which judges itself.
+    """
     return ResultRow(quantity, float(measured), "=", float(predicted), float(tolerance))
 
 
 def at_most(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> ResultRow:
-    """``measured ≤ predicted + tolerance``."""
+    """``measured ≤ predicted + tolerance``.
+
+    Args:
+        quantity: what is measured, in words.
+        measured: its value in the simulation.
+        predicted: the value that the theorem gives.
+        tolerance: allowed difference, in the unit of the value; default 0.
+
+    Returns:
+        The row of the result, which judges itself.
+    """
     return ResultRow(quantity, float(measured), "≤", float(predicted), float(tolerance))
 
 
 def at_least(quantity: str, measured: float, predicted: float, tolerance: float = 0.0) -> ResultRow:
-    """``measured ≥ predicted − tolerance``."""
+    """``measured ≥ predicted − tolerance``.
+
+    Args:
+        quantity: what is measured, in words.
+        measured: its value in the simulation.
+        predicted: the value that the theorem gives.
+        tolerance: allowed difference, in the unit of the value; default 0.
+
+    Returns:
+        The row of the result, which judges itself.
+    """
     return ResultRow(quantity, float(measured), "≥", float(predicted), float(tolerance))
 
 
 def reports(quantity: str, measured: float) -> ResultRow:
-    """A measurement that no statement predicts."""
+    """A measurement that no statement predicts.
+
+    Args:
+        quantity: what is measured, in words.
+        measured: its value in the simulation.
+
+    Returns:
+        A row without a judgment.
+    """
     return ResultRow(quantity, float(measured))
 
 
 def assume(condition: bool, assumption: str, came: object) -> None:
-    """Refuse parameters outside a theorem's assumption, naming it."""
+    """Refuse parameters outside a theorem's assumption, naming it.
+
+    Args:
+        condition: whether the parameters fulfill the assumption.
+        assumption: the assumption, as the beginning of a sentence: ``n must be positive``.
+        came: the value that was given, for the message.
+    """
     if not condition:
         raise InputError(f"{assumption}, got {came} instead.")
 

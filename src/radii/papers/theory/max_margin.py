@@ -74,6 +74,14 @@ def log_loss(network: TwoLayerNetwork, x: Points, y: Labels) -> tuple[float, Vec
     """log Σ exp(−y_i f(x_i)) and its gradient.
 
     Flow on log L follows the path of flow on L, only faster: the gradients are parallel.
+
+    Args:
+        network: the network f.
+        x: points: [n, d].
+        y: their labels, −1 or 1: [n].
+
+    Returns:
+        The value, and the gradient in all weights as one vector.
     """
     hidden = network.hidden(x)
     exponents = -y * (np.maximum(hidden, 0) @ network.a)
@@ -221,7 +229,15 @@ def universal_perturbation(network: TwoLayerNetwork, x: Points, y: Labels, direc
 
 
 def label_direction(x: Points, y: Labels) -> Vector:
-    """Σ y_i x_i as a unit vector."""
+    """Σ y_i x_i as a unit vector.
+
+    Args:
+        x: points: [n, d].
+        y: their labels, −1 or 1: [n].
+
+    Returns:
+        [d].
+    """
     total = y @ x
     return total / np.linalg.norm(total)
 
@@ -236,12 +252,23 @@ def perturbation_length(d: int, n: int) -> float:
 
 
 def exponent(d: Sequence[int], lengths: Sequence[float]) -> float:
-    """Slope of log length over log d; ¼ for √(d/n) with n = √d, 0 with n = d/3."""
+    """Slope of log length over log d; ¼ for √(d/n) with n = √d, 0 with n = d/3.
+
+    Args:
+        d: dimensions, at least two.
+        lengths: the length of the perturbation at each dimension.
+    """
     return float(np.polyfit(np.log(d), np.log(lengths), 1)[0])
 
 
 def initial_network(d: int, width: int, draw: Generator) -> TwoLayerNetwork:
-    """A random network of ``width`` hidden units on d inputs, small enough that gradient flow learns features."""
+    """A random network of ``width`` hidden units on d inputs, small enough that gradient flow learns features.
+
+    Args:
+        d: dimension of the inputs.
+        width: number of hidden units.
+        draw: source of random numbers.
+    """
     return TwoLayerNetwork.random(d, width, draw).scaled(INITIAL_SCALE)
 
 

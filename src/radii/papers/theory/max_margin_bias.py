@@ -39,7 +39,7 @@ def max_margin_bias(
     d: Annotated[tuple[int, ...], "dimensions"] = (64, 128, 256),
     n: Annotated[int | None, "orthogonal points; √d and d/3 unless given"] = None,
     width: Annotated[int, "hidden units; twice and half of it are tried too"] = 40,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Length of the universal perturbation of true KKT points on orthogonal data, against √(d/n)."""
     assume_dimensions(d, width=width // 2)

@@ -32,17 +32,42 @@ EXPANSIONS = (1, 2, 5, 12, 37)
 
 
 def boxes(delta: float, radius: float, dimension: int) -> int:
-    """|B| = ⌈1/(2(δ − δ'))⌉^d; 1e-9 is taken off before rounding up, so that 1/(2·0.25) is 2."""
+    """|B| = ⌈1/(2(δ − δ'))⌉^d; 1e-9 is taken off before rounding up, so that 1/(2·0.25) is 2.
+
+    Args:
+        delta: δ, the Linf margin of the robust classifier that exists.
+        radius: δ', the Linf radius at which 1-NN is judged; below δ.
+        dimension: dimension of the inputs.
+
+    Returns:
+        The number of boxes |B|.
+    """
     return math.ceil(1 / (2 * (delta - radius)) - 1e-9) ** dimension
 
 
 def robust_accuracy_bound(n: int, box_count: int) -> float:
-    """1 − |B|/(ne), Eq. 26."""
+    """1 − |B|/(ne), Eq. 26.
+
+    Args:
+        n: number of training points.
+        box_count: |B|, by :func:`boxes`.
+
+    Returns:
+        A lower bound of the robust accuracy of 1-NN.
+    """
     return 1 - box_count / (n * math.e)
 
 
 def grid_points(delta: float, dimension: int) -> int:
-    """How many points more than 2δ apart a grid in [0, 1]^d holds: ⌈1/(2δ)⌉^d."""
+    """How many points more than 2δ apart a grid in [0, 1]^d holds: ⌈1/(2δ)⌉^d.
+
+    Args:
+        delta: δ, the Linf margin of the robust classifier that exists.
+        dimension: dimension of the inputs.
+
+    Returns:
+        The number of points.
+    """
     return math.ceil(1 / (2 * delta) - 1e-9) ** dimension
 
 
@@ -54,7 +79,16 @@ def rare_atoms_robust_accuracy(n: int, count: int) -> float:
 
 
 def atoms(dimension: int, mass: NDArray[np.float64], labels: Labels) -> Sampler:
-    """Point i of a grid over the unit cube with probability ``mass[i]`` and label ``labels[i]``."""
+    """Point i of a grid over the unit cube with probability ``mass[i]`` and label ``labels[i]``.
+
+    Args:
+        dimension: dimension of the inputs.
+        mass: probability of each point of the grid.
+        labels: their labels.
+
+    Returns:
+        A function that draws points and labels.
+    """
     side = round(len(mass) ** (1 / dimension))
     places = np.indices((side,) * dimension).reshape(dimension, -1).T / (side - 1.0)
 
@@ -132,7 +166,7 @@ def nearest_neighbor_bound(
     n: Annotated[int | None, "training points; 37 |B| unless given"] = None,
     training_sets: Annotated[int, "training sets to average over"] = 24,
     tests: Annotated[int, "test points per training set"] = 2000,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Certified and attacked robust accuracy of 1-NN against the bound, on easy and on worst-case data."""
     assume(0 < delta < 0.5, "Theorem 2 needs two classes more than 2 delta apart in [0, 1]^d, so 0 < delta < 1/2",

@@ -30,7 +30,16 @@ SMALLEST = 48
 
 
 def bracket(n: float, d: float, c: float = 1.0) -> tuple[float, float]:
-    """Eq. 33: where the median distance to the nearest of n points lies."""
+    """Eq. 33: where the median distance to the nearest of n points lies.
+
+    Args:
+        n: number of points.
+        d: dimension.
+        c: the constant of the law P(r) = c r^d; default 1.
+
+    Returns:
+        The lower and the upper end.
+    """
     return (1 / (2 * c * n)) ** (1 / d), (1 / (c * n)) ** (1 / d)
 
 
@@ -45,13 +54,33 @@ def exact_median(n: float, d: float) -> float:
 
 
 def law_distances(n: int, d: int, replicates: int, generator: Generator) -> Array:
-    """Nearest of n distances that follow P(r) = r^d on [0, 1]: the smallest of n uniform numbers, to the 1/d."""
+    """Nearest of n distances that follow P(r) = r^d on [0, 1]: the smallest of n uniform numbers, to the 1/d.
+
+    Args:
+        n: number of points.
+        d: dimension.
+        replicates: how many nearest distances to draw.
+        generator: source of random numbers.
+
+    Returns:
+        [replicates].
+    """
     smallest = -np.expm1(np.log(generator.random(replicates)) / n)
     return smallest ** (1 / d)
 
 
 def cube_distances(sizes: list[int], d: int, queries: int, generator: Generator) -> Array:
-    """Mean L2 distance to the nearest of the first n uniform points of the unit cube, for each n."""
+    """Mean L2 distance to the nearest of the first n uniform points of the unit cube, for each n.
+
+    Args:
+        sizes: the numbers n of points, in rising order.
+        d: dimension.
+        queries: test points to average over.
+        generator: source of random numbers.
+
+    Returns:
+        One mean distance for each size.
+    """
     centers = generator.random((queries, d))
     nearest = np.full(queries, np.inf)
     means, done = [], 0
@@ -70,7 +99,7 @@ def neighbor_distances(
     n: Annotated[int, "largest number of points; halved down to 48"] = 50_000,
     replicates: Annotated[int, "test points of the exact law"] = 20_000,
     queries: Annotated[int, "test points in the cube"] = 300,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Medians against bracket and exact value; both dimensions on the law and on a cube; what they extrapolate to."""
     assume(d >= 2, "Eq. 33 is run for d ≥ 2", d)

@@ -82,7 +82,15 @@ def _accuracies(problem: Problem, score: Callable[[NDArray[np.float32]], NDArray
 
 
 def oracle(problem: Problem, generator: Generator) -> Accuracies:
-    """φ(sign x): knows φ. Attacked at distance .999 by moving a random coordinate almost to 0."""
+    """φ(sign x): knows φ. Attacked at distance .999 by moving a random coordinate almost to 0.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+
+    Returns:
+        Clean and robust accuracy over all corners.
+    """
     x = problem.points(slice(None))
     moved = x.copy()
     moved[np.arange(len(x)), generator.integers(0, problem.bits, len(x))] *= np.float32(0.001)
@@ -93,12 +101,28 @@ def oracle(problem: Problem, generator: Generator) -> Accuracies:
 
 
 def last_coordinate(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
-    """sign(x_d): the linear classifier of the theorem."""
+    """sign(x_d): the linear classifier of the theorem.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+
+    Returns:
+        Clean and robust accuracy over all corners.
+    """
     return _accuracies(problem, lambda x: x[:, -1])
 
 
 def memorizer(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
-    """The label of a corner it has seen, +1 on any other; does not look at x_d."""
+    """The label of a corner it has seen, +1 on any other; does not look at x_d.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+
+    Returns:
+        Clean and robust accuracy over all corners.
+    """
     answer = np.ones_like(problem.phi)
     answer[problem.drawn] = problem.labels
     accuracy = float((answer == problem.phi).mean())
@@ -113,6 +137,13 @@ def nearest_neighbor(problem: Problem, generator: Generator) -> Accuracies:  # n
     the set of their labels propagate. With x_d erased the nearest in Hamming
     distance wins (the lowest number breaks ties); with x_d = ±δ, δ < 1, a tie
     goes to a point of the same label if there is one.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+
+    Returns:
+        Clean and robust accuracy over all corners.
     """
     first = np.full(len(problem.phi), len(problem.drawn), dtype=np.int64)
     np.minimum.at(first, problem.drawn, np.arange(len(problem.drawn)))
@@ -129,7 +160,15 @@ def nearest_neighbor(problem: Problem, generator: Generator) -> Accuracies:  # n
 
 
 def logistic_regression(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
-    """Nearly unregularized logistic regression."""
+    """Nearly unregularized logistic regression.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+
+    Returns:
+        Clean and robust accuracy over all corners.
+    """
     from sklearn.linear_model import LogisticRegression
 
     if len(set(problem.labels.tolist())) == 1:  # one class drawn: the constant classifier
@@ -139,7 +178,16 @@ def logistic_regression(problem: Problem, generator: Generator) -> Accuracies:  
 
 
 def network(problem: Problem, generator: Generator, radius: float = 0.0) -> Accuracies:
-    """A one-hidden-layer ReLU network, adversarially trained for ``radius`` > 0."""
+    """A one-hidden-layer ReLU network, adversarially trained for ``radius`` > 0.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+        radius: L2 radius of the training attack; default 0: none.
+
+    Returns:
+        Clean and robust accuracy over all corners.
+    """
     net = shallow_network(problem.bits + 1, 256, stream(int(generator.integers(1 << 62)), "weights"))
     batch = torch.from_numpy(problem.points(problem.drawn)), torch.from_numpy(problem.labels).float()
     fit(net, lambda step: batch, steps=200, lr=0.01, radius=radius)  # noqa: ARG005
@@ -148,7 +196,15 @@ def network(problem: Problem, generator: Generator, radius: float = 0.0) -> Accu
 
 
 def adversarial_network(problem: Problem, generator: Generator) -> Accuracies:
-    """The same network trained against perturbations of length δ."""
+    """The same network trained against perturbations of length δ.
+
+    Args:
+        problem: the function φ, its dimension and the training points.
+        generator: source of random numbers.
+
+    Returns:
+        Clean and robust accuracy over all corners.
+    """
     return network(problem, generator, radius=problem.delta)
 
 
@@ -171,7 +227,7 @@ def no_free_robustness(
     delta: Annotated[float, "size of the last coordinate and length of the attack"] = 0.1,
     precision: Annotated[float, "standard error to which averages over functions are taken"] = 0.0005,
     trained_functions: Annotated[int, "functions on which the trained learners are averaged; 0 leaves them out"] = 2,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Clean and robust accuracy over all corners, averaged over functions, against the 51% bound.
 

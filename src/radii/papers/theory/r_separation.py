@@ -32,19 +32,51 @@ _ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 
 
 def distance_scores(x: Points, data: Points, labels: Labels, r: float, norm: Norm) -> NDArray[np.float64]:
-    """f(x) = dist(x, X_i)/r for every class: [n, classes], by the classifier one uses on real data."""
+    """f(x) = dist(x, X_i)/r for every class: [n, classes], by the classifier one uses on real data.
+
+    Args:
+        x: inputs: [n, d].
+        data: the points of all classes: [m, d].
+        labels: their classes: [m].
+        r: half the distance between the classes.
+        norm: ``l1``, ``l2`` or ``linf``.
+
+    Returns:
+        [n, classes].
+    """
     model = DistanceClassifier(torch.from_numpy(data), torch.from_numpy(labels), r, norm)
     return -model(torch.from_numpy(x)).numpy()
 
 
 def step(start: Points, towards: Points, share: float, norm: Norm, length: float) -> Points:
-    """``start`` moved by share · length on the straight way ``towards`` another point."""
+    """``start`` moved by share · length on the straight way ``towards`` another point.
+
+    Args:
+        start: where the steps begin: [n, d].
+        towards: another point for each of them.
+        share: share of ``length`` to go.
+        norm: ``l1``, ``l2`` or ``linf``.
+        length: length of the step, in this norm.
+
+    Returns:
+        [n, d].
+    """
     way = towards - start
     return start + share * length * way / np.linalg.norm(way, _ORDER[norm], axis=1, keepdims=True)
 
 
 def random_steps(shape: tuple[int, int], norm: Norm, length: float, generator: Generator) -> Points:
-    """Perturbations of exactly ``length``: random signs for Linf, random directions for L2, sparse ones for L1."""
+    """Perturbations of exactly ``length``: random signs for Linf, random directions for L2, sparse ones for L1.
+
+    Args:
+        shape: number of steps and dimension.
+        norm: ``l1``, ``l2`` or ``linf``.
+        length: length of the step, in this norm.
+        generator: source of random numbers.
+
+    Returns:
+        An array of this shape.
+    """
     direction = generator.standard_normal(shape)
     if norm == "linf":
         direction = np.sign(direction)
@@ -55,7 +87,13 @@ def random_steps(shape: tuple[int, int], norm: Norm, length: float, generator: G
 
 
 def nearest_rivals(data: Points, labels: Labels, norm: Norm) -> tuple[NDArray[np.float64], Points]:
-    """Distance to the nearest point of another class, and that point, for each data point."""
+    """Distance to the nearest point of another class, and that point, for each data point.
+
+    Args:
+        data: the points of all classes: [m, d].
+        labels: their classes: [m].
+        norm: ``l1``, ``l2`` or ``linf``.
+    """
     distance = cdist(data, data, _SCIPY[norm])
     distance[labels[:, None] == labels] = np.inf
     return distance.min(1), data[distance.argmin(1)]
@@ -68,7 +106,7 @@ def r_separation(
     d: Annotated[int, "dimension"] = 50,
     r: Annotated[float, "half the separation"] = 0.25,
     trials: Annotated[int, "random perturbations per point"] = 20,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Failures below r, margin, exact local Lipschitz constant and the flip above r, in L1, L2 and Linf."""
     assume(classes >= 2, "Separation is a distance between classes, so classes must be at least 2", classes)

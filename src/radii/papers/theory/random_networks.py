@@ -56,7 +56,14 @@ ACTIVATIONS: dict[str, Nonlinearity] = {
 
 
 def moments(activation: Activation) -> tuple[float, float]:
-    """E σ(Z)² and E σ'(Z)² for Z ~ N(0, 1), by Gauss–Hermite quadrature (even nodes: exact for ReLU too)."""
+    """E σ(Z)² and E σ'(Z)² for Z ~ N(0, 1), by Gauss–Hermite quadrature (even nodes: exact for ReLU too).
+
+    Args:
+        activation: σ of the hidden layer, by name: ``relu``, ``tanh`` or ``gelu``.
+
+    Returns:
+        The two expectations.
+    """
     z = torch.from_numpy(_NODES)
     weights = _WEIGHTS / math.sqrt(2 * math.pi)
     shape = ACTIVATIONS[activation]
@@ -65,13 +72,25 @@ def moments(activation: Activation) -> tuple[float, float]:
 
 
 def flip_probability(length: float, activation: Activation) -> float:
-    """2Φ(t √(E σ'²/E σ²)) − 1."""
+    """2Φ(t √(E σ'²/E σ²)) − 1.
+
+    Args:
+        length: t, the L2 length of the step.
+        activation: σ of the hidden layer, by name: ``relu``, ``tanh`` or ``gelu``.
+
+    Returns:
+        The probability that a step of this length along the gradient changes the sign of f.
+    """
     value, slope = moments(activation)
     return float(2 * norm.cdf(length * math.sqrt(slope / value)) - 1)
 
 
 def median_eta(activation: Activation) -> float:
-    """Median of |f|/|∇f|²: Φ⁻¹(¾) √(E σ²) / E σ'², close to 1 for all three."""
+    """Median of |f|/|∇f|²: Φ⁻¹(¾) √(E σ²) / E σ'², close to 1 for all three.
+
+    Args:
+        activation: σ of the hidden layer, by name: ``relu``, ``tanh`` or ``gelu``.
+    """
     value, slope = moments(activation)
     return float(norm.ppf(0.75)) * math.sqrt(value) / slope
 
@@ -126,7 +145,19 @@ class GradientLine:
 
 @torch.no_grad()
 def simulate(d: int, k: int, activation: Activation, networks: int, inputs: int, seed: int) -> Flips:
-    """Random networks, random inputs of the sphere, one step along the gradient."""
+    """Random networks, random inputs of the sphere, one step along the gradient.
+
+    Args:
+        d: input dimension.
+        k: width.
+        activation: σ of the hidden layer, by name: ``relu``, ``tanh`` or ``gelu``.
+        networks: networks to draw.
+        inputs: inputs for each network.
+        seed: seed of all random numbers.
+
+    Returns:
+        What was measured: which steps changed the sign.
+    """
     at_length, smallest = [], []
     for number in range(networks):
         line = GradientLine.random(d, k, ACTIVATIONS[activation], inputs, stream(seed, "random-networks", d, k, number))
@@ -143,7 +174,7 @@ def random_networks(
     activations: Annotated[tuple[str, ...], "relu, tanh, gelu"] = ("relu", "tanh", "gelu"),
     networks: Annotated[int, "networks per cell; standard errors are taken over them"] = 100,
     inputs: Annotated[int, "inputs per network"] = 100,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """Flip rate within |η| ≤ 20, and flip probability by length against the closed form, on a grid of shapes."""
     assume(len(d) > 0 and min(d) >= 2, "Dimensions must be at least 2", d)

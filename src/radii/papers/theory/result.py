@@ -20,12 +20,30 @@ P = ParamSpec("P")
 
 
 def measured(x: float | str, y: float, series: str) -> Row:
-    """A mark that a simulation made; ``x`` is a number or a word."""
+    """A mark that a simulation made; ``x`` is a number or a word.
+
+    Args:
+        x: place on the horizontal axis, a number or a word.
+        y: place on the vertical axis.
+        series: which line of the chart it belongs to.
+
+    Returns:
+        The row of the chart.
+    """
     return {"x": x, "y": float(y), "series": series, "kind": "measured"}
 
 
 def predicted(x: float | str, y: float, series: str) -> Row:
-    """A mark that a formula made."""
+    """A mark that a formula made.
+
+    Args:
+        x: place on the horizontal axis, a number or a word.
+        y: place on the vertical axis.
+        series: which line of the chart it belongs to.
+
+    Returns:
+        The row of the chart.
+    """
     return {"x": x, "y": float(y), "series": series, "kind": "predicted"}
 
 

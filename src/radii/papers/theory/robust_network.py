@@ -26,6 +26,13 @@ def robust_two_layer(x: Points, y: Labels) -> tuple[TwoLayerNetwork, float]:
 
     Neuron i is on at x_i with (1 − m)d/2 to spare and off by as much at every
     other point, and a step of length t changes ⟨x_i, x⟩ by at most t√d.
+
+    Args:
+        x: points of length √d whose scalar products are at most m d, m < 1: [n, d].
+        y: their labels, −1 or 1: [n].
+
+    Returns:
+        The network, and the L2 radius within which its sign does not change.
     """
     d = x.shape[1]
     inner = np.abs(x @ x.T - d * np.eye(len(x))).max() / d
@@ -37,7 +44,7 @@ def robust_network(
     d: Annotated[tuple[int, ...], "dimensions"] = (100, 200, 400, 800),
     n: Annotated[int | None, "points; √d unless given"] = None,
     restarts: Annotated[int, "random starts of the attack"] = 10,
-    seed: int = 0,
+    seed: Annotated[int, "seed of all random numbers"] = 0,
 ) -> Simulation:
     """The explicit network attacked below its radius, and walked out of it at exactly that radius."""
     assume_dimensions(d, restarts=restarts)

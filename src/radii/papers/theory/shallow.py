@@ -15,7 +15,16 @@ Batches = Callable[[int], tuple[Tensor, Tensor]]
 
 
 def shallow_network(dimension: int, width: int, generator: Generator) -> nn.Sequential:
-    """x -> a·relu(Wx + b) + c with the usual scaling of the weights; the sign is the class."""
+    """x -> a·relu(Wx + b) + c with the usual scaling of the weights; the sign is the class.
+
+    Args:
+        dimension: dimension of the inputs.
+        width: number of hidden units.
+        generator: source of random numbers.
+
+    Returns:
+        The network, with random weights.
+    """
     net = nn.Sequential(nn.Linear(dimension, width), nn.ReLU(), nn.Linear(width, 1), nn.Flatten(0))
     for parameter in net.parameters():
         fan = parameter.shape[1] if parameter.dim() == 2 else dimension
@@ -72,5 +81,11 @@ def fit(net: nn.Module, batches: Batches, steps: int, lr: float, radius: float =
 
 @torch.no_grad()
 def correct(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Which signs are right; 0 is wrong: [n] bool."""
+    """Which signs are right; 0 is wrong: [n] bool.
+
+    Args:
+        net: a network with one output.
+        x: inputs: [n, d].
+        y: labels, −1 or 1: [n].
+    """
     return y * net(x) > 0

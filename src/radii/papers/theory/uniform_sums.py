@@ -42,5 +42,14 @@ def cdf(deviation: float, d: int) -> float:
 
 
 def normal_central_mass(reach: float, d: int, variance: float = 1 / 12) -> float:
-    """The normal limit 2Φ(reach/√(d Var)) − 1; Var U[0, 1] is 1/12."""
+    """The normal limit 2Φ(reach/√(d Var)) − 1; Var U[0, 1] is 1/12.
+
+    Args:
+        reach: half of the interval's length.
+        d: number of summands.
+        variance: variance of one summand; default 1/12.
+
+    Returns:
+        P(|sum − mean| ≤ reach) in the limit.
+    """
     return float(2 * norm.cdf(reach / math.sqrt(d * variance)) - 1)
