@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.geometry.search import engine
+from radii.geometry.search import engine, products, pruned
 from radii.geometry.search.engine import Work
 from radii.geometry.search.neighbors import Neighbors, nearest
+from radii.geometry.search.products import center_of, scalar_products, squared_lengths
 
 
 def written_out(x, y, rx, ry, norm, label, k, own):
@@ -60,7 +61,9 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
-@pytest.mark.parametrize(("n", "d", "classes", "coarse"), [(150, 300, 3, False), (120, 3, 2, True), (40, 1, 4, True)])
+@pytest.mark.parametrize(
+    ("n", "d", "classes", "coarse"), [(150, 300, 3, False), (120, 3, 2, True), (40, 1, 4, True), (50, 1500, 3, False)]
+)
 def test_kernels_equal_the_definition(large, dtype, norm, n, d, classes, coarse) -> None:
     x, y = sample(n, d, classes, dtype, coarse=coarse)
     rx, ry = sample(130, d, classes, dtype, seed=1, coarse=coarse)
@@ -90,11 +93,12 @@ def test_several_tiles_and_blocks(large, norm) -> None:
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_cancellation_loses_no_neighbor(large, norm, scale) -> None:
+@pytest.mark.parametrize(("n", "d"), [(300, 50), (60, 2100)])
+def test_cancellation_loses_no_neighbor(large, norm, scale, n, d) -> None:
     """Far from the origin and nearly equal: matrix products alone would order these wrongly."""
     rng = np.random.default_rng(4)
-    x = (scale * (1 + 1e-4 * rng.normal(size=(300, 50)))).astype(np.float32)
-    y = rng.integers(0, 2, 300)
+    x = (scale * (1 + 1e-4 * rng.normal(size=(n, d)))).astype(np.float32)
+    y = rng.integers(0, 2, n)
     got = nearest(x, y, norm=norm, work=large)
     distance, index = written_out(x, y, x, y, norm, "other", 1, True)
     assert np.array_equal(got.index, index)
@@ -193,3 +197,20 @@ def test_bad_input_is_one_sentence(change, message) -> None:
     given = {"x": np.zeros((3, 4), np.uint8), "y": np.arange(3)} | change
     with pytest.raises(InputError, match=message):
         nearest(given.pop("x"), given.pop("y"), given.pop("within", None), **given)
+
+
+def test_products_of_pixels_are_exact_at_every_length() -> None:
+    """1,024 products of the extreme levels reach 2^24, the last whole number that float32 adds without error."""
+    rows = np.stack([np.zeros(5000), np.full(5000, 255), np.arange(5000) % 256]).astype(np.uint8)
+    centered = rows.astype(np.int64) - 128
+    center = center_of(rows)
+    assert np.array_equal(scalar_products(rows, rows, center), centered @ centered.T)
+    assert np.array_equal(squared_lengths(rows, center), (centered**2).sum(1))
+
+
+def test_long_rows_are_searched_by_products(large, monkeypatch) -> None:
+    monkeypatch.setattr(pruned, "prepare_l2", None)
+    x, y = sample(80, 1100, 3, np.uint8)
+    monkeypatch.setattr(products, "CHUNK", 7)
+    got = nearest(x, y, norm="l2", k=3, work=large)
+    assert np.array_equal(got.index, written_out(x, y, x, y, "l2", "other", 3, True)[1])

@@ -287,17 +287,25 @@ def _without_bad(
         raise InputError(faults[0][1]) if len(faults) == 1 else bad_images(name, [reason for _, reason in faults])
     kept = np.setdiff1d(np.arange(len(y)), [row for row, _ in faults])
     logging.getLogger("radii").warning("%d images of %s cannot be decoded and are left out.", len(faults), name)
-    np.save(target, np.load(target, allow_pickle=False)[kept])
+    whole = np.load(target, mmap_mode="r", allow_pickle=False)
+    _copy_rows(whole, kept, target.with_name(f"kept-{target.name}"))
+    os.replace(target.with_name(f"kept-{target.name}"), target)
     return y[kept]
+
+
+def _copy_rows(whole: NDArray[Any], rows: NDArray[np.int64], target: Path) -> None:
+    """Write some rows of a mapped array to the file ``target``, about 64 MB at a time."""
+    part = cache.new_array(target, whole.dtype, (len(rows), *whole.shape[1:]))
+    step = max(1, (1 << 26) // max(1, whole[:1].nbytes))
+    for start in range(0, len(rows), step):
+        part[start : start + step] = whole[rows[start : start + step]]
 
 
 def _divide(folder: Path, y: NDArray[np.int64], name: str) -> None:
     """Replace the undivided arrays by a train and a test part."""
     whole = np.load(folder / "all-x.npy", mmap_mode="r", allow_pickle=False)
     for side, rows in zip(cache.SIDES, split_rows(y, name), strict=True):
-        part = cache.new_array(folder / f"{side}-x.npy", whole.dtype, (len(rows), *whole.shape[1:]))
-        for start in range(0, len(rows), 4096):
-            part[start : start + 4096] = whole[rows[start : start + 4096]]
+        _copy_rows(whole, rows, folder / f"{side}-x.npy")
         np.save(folder / f"{side}-y.npy", y[rows])
     for file in ("all-x.npy", "all-y.npy"):
         (folder / file).unlink()

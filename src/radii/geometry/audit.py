@@ -12,7 +12,7 @@ from radii.data.dataset import Data, Dataset
 from radii.errors import InputError, unknown_name
 from radii.geometry import verdict
 from radii.geometry.astuteness import Astuteness, astuteness
-from radii.geometry.dimension import Dimension, intrinsic_dimension
+from radii.geometry.dimension import Dimension, dimensions_of
 from radii.geometry.equal_inputs import EqualInputs, contradictions, equal_inputs
 from radii.geometry.interclass import InterclassDistance, interclass_distance
 from radii.geometry.neighbor_curve import NeighborCurve, neighbor_curve
@@ -219,7 +219,7 @@ def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShape
     shown = train if test is None else test
     return DataShape(
         None if few or test is None else neighbor_curve(train.x, test.x[:CURVE_QUERIES], norm=norm),
-        () if few else (intrinsic_dimension(train.x, "mle"), intrinsic_dimension(train.x, "two-nn")),
+        () if few else dimensions_of(train.x, {"mle": 10, "two-nn": 2}),
         interclass_distance(shown.x, shown.y) if len(np.unique(shown.y)) > 1 else None,
         principal_spectrum(train),
     )

@@ -7,7 +7,7 @@ estimator, k and n, so these are always reported with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from radii.randomness import numpy_stream
 from radii.tables import Estimate
 
 Method = Literal["mle", "mle-mean", "two-nn"]
+MOST_PRODUCTS, FEWEST = 2e12, 500  # about half a minute of one core; points that are always drawn
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,41 @@ def intrinsic_dimension(
     Raises:
         InputError: an unknown method, or too few points.
     """
-    if method not in _ESTIMATORS:
-        raise unknown_name("estimator of dimension", method, _ESTIMATORS)
     wanted = 2 if method == "two-nn" else k
+    return dimensions_of(x, {method: wanted}, points=points, seed=seed)[0]
+
+
+def dimensions_of(
+    x: Any, neighbors: Mapping[Method, int], *, points: int | None = 5000, seed: int = 0
+) -> tuple[Dimension, ...]:
+    """Several estimates from one search, see :func:`intrinsic_dimension`.
+
+    Args:
+        x: the points [n, …].
+        neighbors: number of neighbors of each method.
+        points: so many points of ``x`` are drawn; default 5,000, None: all. Fewer, down to 500, where the search
+            would take more than 2e12 products of coordinates.
+        seed: seed of the draw and of the bootstrap; default 0.
+
+    Raises:
+        InputError: an unknown method, or too few points.
+    """
     rows = np.asanyarray(x)
-    if wanted < 2 or len(rows) <= wanted:
-        raise InputError(f"k must be at least 2 and below the number of points, got k={wanted} and {len(rows)} points.")
-    zeros = np.zeros(len(rows), np.int64)
-    count = len(rows) if points is None else min(points, len(rows))
+    for method, wanted in neighbors.items():
+        if method not in _ESTIMATORS:
+            raise unknown_name("estimator of dimension", method, _ESTIMATORS)
+        if wanted < 2 or len(rows) <= wanted:
+            raise InputError(
+                f"k must be at least 2 and below the number of points, got k={wanted} and {len(rows)} points."
+            )
+    zeros, most = np.zeros(len(rows), np.int64), max(neighbors.values())
+    count = len(rows) if points is None else min(points, len(rows), max(FEWEST, int(MOST_PRODUCTS / rows.size)))
     if count == len(rows):
-        distances = nearest(rows, zeros, norm="l2", label="any", k=wanted).distance
+        distances = nearest(rows, zeros, norm="l2", label="any", k=most).distance
     else:  # one neighbor more, because each point finds itself first
         some = np.sort(numpy_stream(seed, "dimension").choice(len(rows), count, replace=False))
-        distances = nearest(rows[some], zeros[some], (rows, zeros), norm="l2", label="any", k=wanted + 1).distance
-    return dimension_from(distances[:, -wanted:], method, len(rows), seed)
+        distances = nearest(rows[some], zeros[some], (rows, zeros), norm="l2", label="any", k=most + 1).distance[:, 1:]
+    return tuple(dimension_from(distances[:, :wanted], method, len(rows), seed) for method, wanted in neighbors.items())
 
 
 def dimension_from(distance: NDArray[np.float64], method: Method, references: int, seed: int = 0) -> Dimension:

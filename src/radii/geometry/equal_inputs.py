@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from radii.geometry.search.points import labelled
+from radii.geometry.search.points import labelled, rows_at_a_time
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,11 @@ class EqualInputs:
 def equal_inputs(x: Any, y: Any, block: int = 4096) -> tuple[EqualInputs, ...]:
     """Groups of exactly equal rows of ``x`` [n, …] with labels ``y``; groups with several labels are label noise.
 
-    Rows are compared by a 128-bit digest, ``block`` rows at a time; groups are in order of first occurrence.
+    Rows are compared by a 128-bit digest, at most ``block`` rows at a time; groups are in order of first occurrence.
     """
     points = labelled(x, y)
     places: dict[bytes, list[int]] = {}
+    block = rows_at_a_time(points.dimensions, block)
     for start in range(0, len(points), block):
         rows = np.ascontiguousarray(points.rows[start : start + block])
         if rows.dtype != np.uint8:

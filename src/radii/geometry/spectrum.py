@@ -13,10 +13,13 @@ from radii import progress
 from radii.data.dataset import Dataset, as_float
 from radii.data.subspace import cached_basis
 from radii.errors import InputError
+from radii.geometry.search.points import Points, labelled, rows_at_a_time
+from radii.geometry.search.products import center_of, scalar_products
+from radii.geometry.search.pruned import TILE
 from radii.randomness import numpy_stream
 
 MOST_COORDINATES = 4096  # up to so many, the covariance is made: 134 MB
-MOST_PRODUCTS = 1e12  # multiplications of the Gram matrix, about a minute
+MOST_POINTS, MOST_PRODUCTS = 8192, 1e13  # up to so many, the Gram matrix: 537 MB, about a minute of one core
 LEADING, OVERSAMPLED, ITERATIONS = 256, 16, 4
 
 
@@ -52,8 +55,8 @@ class Spectrum:
 def principal_spectrum(train: Dataset) -> Spectrum:
     """The spectrum of a training set's flattened, mean-centered inputs.
 
-    With few coordinates from the d x d covariance, whose components are kept in the cache; with few points from the
-    n x n Gram matrix, which has the same eigenvalues; with many of both the first 256 variances come from a
+    With up to 4,096 coordinates from the d x d covariance, whose components are kept in the cache; with up to 8,192
+    points from the n x n Gram matrix, which has the same eigenvalues; with more of both the first 256 variances come from a
     randomized subspace iteration (Halko, Martinsson & Tropp 2011, Algorithm 4.4). The rest of the variance, which is
     known exactly, is then spread evenly: the number of components for a share is an upper bound beyond the first 256.
 
@@ -63,10 +66,9 @@ def principal_spectrum(train: Dataset) -> Spectrum:
     n, d = len(train), int(np.prod(train.shape))
     if d <= MOST_COORDINATES:
         return Spectrum(cached_basis(train).variance)
-    flat = train.x.reshape(n, -1)
-    if n * n * d <= MOST_PRODUCTS:
-        return Spectrum(_by_gram(flat))
-    return Spectrum(_randomized(flat))
+    if n <= MOST_POINTS and n * n * d <= MOST_PRODUCTS:
+        return Spectrum(_by_gram(labelled(train.x, train.y)))
+    return Spectrum(_randomized(train.x.reshape(n, -1)))
 
 
 def _blocks(flat: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float32]]]:
@@ -80,19 +82,23 @@ def _mean(flat: NDArray[Any]) -> NDArray[np.float64]:
     return sum((rows.sum(0, dtype=np.float64) for _, rows in _blocks(flat)), np.zeros(flat.shape[1])) / len(flat)
 
 
-def _by_gram(flat: NDArray[Any]) -> NDArray[np.float64]:
-    """Variances [min(n, d)] from the Gram matrix of centered rows; products are float32, the matrix float64."""
-    mean, n = _mean(flat).astype(np.float32), len(flat)
-    gram = np.zeros((n, n))
+def _by_gram(points: Points) -> NDArray[np.float64]:
+    """Variances [min(n, d)] from the Gram matrix, centered after the products (which are exact for uint8)."""
+    rows, n, block = points.rows, len(points), rows_at_a_time(points.dimensions, TILE, 1 << 27)
+    gram, center = np.empty((n, n)), center_of(rows)
     with progress.task("spectrum", total=n, unit="points") as task:
-        for part, rows in _blocks(flat):
-            left = rows - mean
-            for other, columns in _blocks(flat[: part.stop]):
-                gram[part, other] = left @ (columns - mean).T
-            task.advance(len(rows))
-    lower = np.tril(gram)
-    variance = np.linalg.eigvalsh(lower + np.tril(lower, -1).T) / n
-    return np.maximum(variance[::-1][: min(n, flat.shape[1])], 0)
+        for start in range(0, n, block):
+            part = slice(start, start + block)
+            for first in range(0, start + 1, block):
+                other = slice(first, first + block)
+                gram[part, other] = scalar_products(rows[part], rows[other], center)
+                gram[other, part] = gram[part, other].T
+            task.advance(len(rows[part]))
+    mean = gram.mean(0)
+    gram -= mean
+    gram -= mean[:, None] - mean.mean()
+    variance = np.linalg.eigvalsh(gram) / n / points.levels**2
+    return np.maximum(variance[::-1][: min(n, points.dimensions)], 0)
 
 
 def _randomized(flat: NDArray[Any]) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError
+from radii.geometry.search.points import rows_at_a_time
 from radii.threat import Box
 
 
@@ -21,12 +22,13 @@ def log_volume(x: Any, epsilon: float, box: Box | None = (0.0, 1.0), block: int 
         x: points [n, …]; uint8 counts as multiples of 1/255.
         epsilon: radius of the ball, positive.
         box: the range of the inputs; default (0, 1). None: d·log2(2 eps) for every point.
-        block: points at a time.
+        block: points at a time, at most; fewer where they are long.
     """
     if not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g} instead.")
     rows = np.asanyarray(x)
     rows = rows.reshape(len(rows), -1)
+    block = rows_at_a_time(rows.shape[1], block)
     if box is None:
         return np.full(len(rows), rows.shape[1] * np.log2(2 * epsilon))
     low, high = box

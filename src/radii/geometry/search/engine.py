@@ -124,13 +124,16 @@ class _Lazy:
 
 
 def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prepared:
-    from radii.geometry.search import linf, pruned
+    from radii.geometry.search import linf, products, pruned
 
     references = Points(fixed(np.ascontiguousarray(references.rows)), fixed(references.labels))
     rng = numpy_stream(0, "neighbors")  # samples guide the search; its result does not depend on them
     if norm == "linf":
         return linf.prepare(references, queries, want, rng)
-    return pruned.prepare_l2(references, want, rng) if norm == "l2" else pruned.prepare_l1(references, want)
+    if norm == "l1":
+        return pruned.prepare_l1(references, want)
+    long_rows = references.dimensions >= max(len(references), products.COORDINATES)
+    return products.prepare_products(references, want) if long_rows else pruned.prepare_l2(references, want, rng)
 
 
 def _cores(workers: int | None) -> int:
@@ -188,6 +191,6 @@ def digest(points: Points, rows: int = 4096) -> str:
     """sha256 of the shape, type and labels of ``points`` and of about ``rows`` evenly spread rows."""
     state = hashlib.sha256(repr((points.rows.shape, points.rows.dtype.str)).encode())
     state.update(np.ascontiguousarray(points.labels).data)
-    step = max(1, len(points) // rows)
-    state.update(np.ascontiguousarray(points.rows[::step]).data)
+    for row in points.rows[:: max(1, len(points) // rows)]:
+        state.update(np.ascontiguousarray(row).data)
     return state.hexdigest()

@@ -79,11 +79,12 @@ def prepare(references: Points, queries: Points, want: int, rng: np.random.Gener
         empty.astype(np.uint64),
         starts,
     )
-    some = np.sort(rng.choice(len(queries), min(1024, len(queries)), replace=False))
+    count, other_count = (rows_at_a_time(references.dimensions, rows, 1 << 27) for rows in (1024, 2048))
+    some = np.sort(rng.choice(len(queries), min(count, len(queries)), replace=False))
     sample = Points(np.ascontiguousarray(queries.rows[some]), queries.labels[some])
     reach = seeded(draft, sample.rows, sample.labels, np.full(len(some), -1), 1).score[:, 0]
     reach[np.isinf(reach)] = 0  # no reference counts for these: nothing to learn
-    others = references.take(np.sort(rng.choice(len(references), min(2048, len(references)), replace=False)))
+    others = references.take(np.sort(rng.choice(len(references), min(other_count, len(references)), replace=False)))
     gaps = _gaps(sample, others, reach, rng)
     dims = separating(gaps)
     bounds = interval_ends(sample, others, reach, dims)
@@ -115,10 +116,12 @@ def central(references: Points, rng: np.random.Generator, block: int = 1024) -> 
     """Likely hubs: the ``references`` of each class with the smallest max|x - mean|, most central first.
 
     In Linf, low-contrast images near the mean are the nearest neighbors of most others. A sample by ``rng``
-    is enough, read ``block`` rows at a time; at most 1,000 hubs are kept.
+    is enough, read at most ``block`` rows at a time; at most 1,000 hubs are kept.
     """
     some = np.sort(rng.choice(len(references), min(20_000, len(references)), replace=False))
-    mean = references.rows[some[:: max(1, len(some) // 2000)]].mean(0, dtype=np.float64).astype(np.float32)
+    few = some[:: max(1, len(some) // rows_at_a_time(references.dimensions, 2000, 1 << 26))]
+    mean = references.rows[few].mean(0, dtype=np.float64).astype(np.float32)
+    block = rows_at_a_time(references.dimensions, block)
     parts = [some[i : i + block] for i in range(0, len(some), block)]
     spread = np.concatenate([np.abs(references.rows[part] - mean).max(1) for part in parts])
     order = np.argsort(spread, kind="stable")
@@ -132,10 +135,14 @@ def central(references: Points, rng: np.random.Generator, block: int = 1024) -> 
 
 def _gaps(sample: Points, others: Points, reach: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
     """Which coordinates exclude which sampled pairs: [pairs, d]."""
-    pairs = rows_at_a_time(sample.dimensions, 1500, 1 << 26)
+    pairs, block = (rows_at_a_time(sample.dimensions, 1500, numbers) for numbers in (1 << 27, 1 << 23))
     q, r = rng.integers(0, len(sample), pairs), rng.integers(0, len(others), pairs)
-    gap = np.abs(sample.rows[q].astype(np.float32) - others.rows[r].astype(np.float32))
-    return gap > reach[q, None]
+    gaps = np.empty((pairs, sample.dimensions), bool)
+    for start in range(0, pairs, block):
+        part = slice(start, start + block)
+        gap = np.abs(sample.rows[q[part]].astype(np.float32) - others.rows[r[part]])
+        np.greater(gap, reach[q[part], None], out=gaps[part])
+    return gaps
 
 
 def separating(gaps: NDArray[np.bool_]) -> NDArray[np.int64]:

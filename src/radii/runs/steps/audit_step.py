@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +14,12 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
+from radii.data.dataset import Data
 from radii.environment import search_threads
 from radii.errors import InputError
 from radii.geometry.astuteness import Astuteness
 from radii.geometry.audit import Audit, DataShape, audit
+from radii.geometry.audit_memory import AuditSize, planned_bytes
 from radii.geometry.dimension import Dimension
 from radii.geometry.equal_inputs import EqualInputs
 from radii.geometry.interclass import InterclassDistance
@@ -57,6 +61,7 @@ class AuditStep(Step):
     def perform(self, work: Workspace) -> dict[str, Any]:
         """Audit both splits; distances of all points and the details are saved beside the figures."""
         data = self.data.load()
+        _warn_of_memory(data)
         blocks = work.folder / "blocks"
         search = Work(search_threads(), blocks if len(data.train) >= LARGE else None)
         result = audit(data, norm=self.norm, epsilon=self.epsilon, deep=self.deep, work=search)
@@ -66,6 +71,19 @@ class AuditStep(Step):
         write_tensors(work.folder / DISTANCES, distances, durable=False)
         save_audit(result, work.folder / DETAILS)
         return result.summary()
+
+
+def _warn_of_memory(data: Data) -> None:
+    """Say it before hours of work where the audit plans more memory than is free."""
+    from radii.runs.executors.memory_limits import available
+
+    shape = math.prod(data.shape)
+    planned = planned_bytes(AuditSize(len(data.train), len(data.test), shape, data.train.x.itemsize), search_threads())
+    if planned > available():
+        logging.getLogger("radii").warning(
+            f"The audit of {data.name} plans {planned / 1e9:.1f} GB of memory and {available() / 1e9:.1f} GB are free: "
+            f"take fewer points ({data.name}+subset:1000) or, of images, smaller ones ({data.name}+resize:64)."
+        )
 
 
 def save_audit(result: Audit, path: Path) -> None:
