@@ -69,7 +69,7 @@ class TextTask:
     def __init__(self, what: str, total: float | None, unit: str, stream: IO[str], over: bool) -> None:
         self._what, self._total, self._unit, self._stream, self._over = what, total, unit, stream, over
         self._done, self._start = 0.0, time.monotonic()
-        self._told = self._start
+        self._told, self._told_of = self._start, 0.0
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         """``amount`` more is done; it is said if the last line is some seconds old."""
@@ -84,9 +84,15 @@ class TextTask:
             note: what to say beside it.
             end: the work is done, or given up.
         """
-        self._told = time.monotonic()
-        of = "" if self._total is None else f" of {self._total:g}"
-        line = f"{self._what}: {self._done:g}{of} {self._unit}, {self._told - self._start:.0f} s {note}".rstrip()
+        if end and not self._over and self._told_of == self._done:
+            return  # the last line says it
+        self._told, self._told_of = time.monotonic(), self._done
+        seconds, of = self._told - self._start, ""
+        if self._total is not None:
+            of = f" of {self._total:g}"
+            left = seconds * (self._total / self._done - 1) if 0 < self._done < self._total else 0.0
+            note = f"(about {left:.0f} s left) {note}" if left >= 1 and not end else note
+        line = f"{self._what}: {self._done:g}{of} {self._unit}, {seconds:.0f} s {note}".rstrip()
         self._stream.write(f"\r{line:<78}" + ("\n" if end else "") if self._over else f"{line}\n")
         self._stream.flush()
 

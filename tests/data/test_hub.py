@@ -66,6 +66,8 @@ def handler(served: Hub) -> type[BaseHTTPRequestHandler]:
         def answer(self, content: bytes, body: bool, status: int = 200) -> None:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            if status == 404 and self.path.startswith("/api/"):
+                self.send_header("X-Error-Code", "RepoNotFound")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if body:
@@ -113,12 +115,13 @@ def loopback(parquet_folder: tuple[Path, np.ndarray]) -> Iterator[Hub]:
     server.server_close()
 
 
-def load_mnist(served: Hub) -> subprocess.CompletedProcess[str]:
+def load_mnist(served: Hub, name: str = "mnist") -> subprocess.CompletedProcess[str]:
     """Load mnist in a fresh process: the client reads the hub's address when it is imported."""
     program = (
         "from huggingface_hub import constants\nconstants.DOWNLOAD_CHUNK_SIZE = 1000\n"  # these files are small
         "from radii.data import sources\nfrom radii.errors import InputError\n"
-        "try:\n    d = sources.load('mnist')\n    print(d.train.digest, len(d.test), sources.local('mnist'))\n"
+        f"try:\n    d = sources.load('{name}')\n"
+        "    print(d.train.digest, len(d.test), sources.local('mnist'))\n"
         "except InputError as error:\n    print('refused:', error)\n"
     )
     changes = {
@@ -143,6 +146,23 @@ def test_a_named_dataset_is_fetched_once_verified_and_kept(
     ]  # fmt: skip
     loopback.files.clear()  # nothing is asked for again
     assert load_mnist(loopback).stdout == done.stdout
+
+
+def test_any_repository_is_fetched_by_its_name(loopback: Hub, parquet_folder: tuple[Path, np.ndarray]) -> None:
+    done = load_mnist(loopback, "hf:ylecun/mnist")
+    assert done.stdout.split()[:2] == [sources.load(str(parquet_folder[0])).train.digest, "12"], done.stdout
+    place = hub.fetched()["hf:ylecun/mnist"]
+    assert sorted(path.name for path in place.iterdir()) == ["README.md", "mnist"]
+    loopback.files.clear()
+    assert load_mnist(loopback, "hf:ylecun/mnist").stdout == done.stdout
+    assert "hf:ylecun/mnist" in {line.name for line in sources.listing()}
+
+
+def test_a_repository_that_is_not_there_is_one_sentence(loopback: Hub) -> None:
+    assert (
+        "The Hugging Face hub shows no dataset nobody/nothing: check the name"
+        in load_mnist(loopback, "hf:nobody/nothing").stdout
+    )
 
 
 def test_an_interrupted_download_continues(loopback: Hub) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ class HubDataset:
 
     Args:
         repository: owner/name on the hub.
-        configuration: the folder of the configuration that is fetched.
-        megabytes: size of the download.
+        configuration: the folder of the configuration that is fetched; empty for the only one.
+        megabytes: size of the download; 0 if it is not known.
         contents: one line that describes the dataset.
     """
 
@@ -29,6 +30,11 @@ class HubDataset:
     megabytes: int
     contents: str
 
+
+CARD = "README.md"  # class names may stand in it
+CONVERTED = "refs/convert/parquet"
+SPLITS = {"train", "test", "validation", "valid", "val"}
+REPOSITORY = re.compile(r"([\w.-]+(?:/[\w.-]+)?)(?:/([\w.-]+(?:/[\w.-]+)*))?")
 
 KNOWN = {
     "mnist": HubDataset("ylecun/mnist", "mnist", 18, "70,000 digits, 28 x 28 grey, 10 classes"),
@@ -53,21 +59,84 @@ def fetch(name: str) -> Path:
     Raises:
         InputError: the hub cannot be reached, or a file does not have the hub's sha256.
     """
-    entry = KNOWN[name]
-    done = cache.folder() / "datasets" / name
-    part = cache.folder() / "downloads" / name
+    return _fetch(name, KNOWN[name], cache.folder() / "datasets" / name)
+
+
+def parse_repository(text: str) -> HubDataset:
+    """The dataset that ``text`` names: ``OWNER/NAME`` or ``OWNER/NAME/CONFIGURATION``.
+
+    >>> parse_repository("uoft-cs/cifar10/plain_text").configuration
+    'plain_text'
+    """
+    match = REPOSITORY.fullmatch(text)
+    if match is None or ".." in text or "--" in text:
+        raise InputError(
+            f"A dataset of the Hugging Face hub is hf:OWNER/NAME or hf:OWNER/NAME/CONFIGURATION, got hf:{text} instead."
+        )
+    return HubDataset(match[1], match[2] or "", 0, "from the Hugging Face hub")
+
+
+def local_repository(entry: HubDataset) -> Path | None:
+    """The folder of a repository on this machine: fetched by radii, or in the cache of the hub's own client."""
+    if (done := _place(entry)).is_dir():
+        return done
+    try:
+        from huggingface_hub import snapshot_download
+
+        folder = Path(snapshot_download(entry.repository, repo_type="dataset", local_files_only=True))
+    except Exception:  # not there, no client, or a cache of another version: it is fetched instead
+        return None
+    folder = folder / entry.configuration
+    return folder if folder.is_dir() and any(folder.rglob("*.parquet")) else None
+
+
+def fetch_repository(entry: HubDataset) -> Path:
+    """Download the parquet files of any repository of the hub into the cache, as :func:`fetch` does.
+
+    Args:
+        entry: as :func:`parse_repository` gives it.
+
+    Raises:
+        InputError: there is no such dataset, it has several configurations and none is named, it has no parquet
+            files, or it does not fit on the disk.
+    """
+    return _fetch(f"hf:{entry.repository}", entry, _place(entry))
+
+
+def fetched() -> dict[str, Path]:
+    """The repositories that were fetched before: their folders by name."""
+    root = cache.folder() / "hub"
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    return {f"hf:{place.name.replace('--', '/')}": place for place in folders if not place.name.startswith(".")}
+
+
+def _place(entry: HubDataset) -> Path:
+    words = [*entry.repository.split("/"), *filter(None, entry.configuration.split("/"))]
+    return cache.folder() / "hub" / "--".join(words)
+
+
+def _fetch(name: str, entry: HubDataset, done: Path) -> Path:
+    part = cache.folder() / "downloads" / done.name
     with cache.writing(done), cache.writing(part), cache.locked(done):
         if done.is_dir():  # another process fetched it in the meantime
             return done
         try:
-            for file in _files(entry):
+            files = _files(entry)
+            _check_room(name, files, part)
+            for file in files:
                 _download(entry, file, part, name)
         except InputError:
             raise
         except Exception as error:  # the hub's client raises many types of several libraries
             raise _explained(name, entry, error) from error
         root = part / entry.configuration
-        os.replace(root if root.is_dir() else part, done)
+        if entry.configuration and root.is_dir():
+            if (part / CARD).is_file():
+                os.replace(part / CARD, root / CARD)
+            os.replace(root, done)
+        else:
+            shutil.rmtree(part / ".cache", ignore_errors=True)
+            os.replace(part, done)
         shutil.rmtree(part, ignore_errors=True)
     return done
 
@@ -77,26 +146,72 @@ class _File:
     path: str
     revision: str
     sha256: str | None
+    size: int
 
 
 def _files(entry: HubDataset) -> list[_File]:
-    """The train and test parquet files of the configuration, with the sha256 that the hub states."""
+    """The parquet files of the configuration, with the sha256 that the hub states.
+
+    Of a repository without parquet files, those into which the hub itself converts it are taken.
+    """
+    files = _parquet(entry, None)
+    if not files and entry not in KNOWN.values():
+        from huggingface_hub.errors import RevisionNotFoundError
+
+        try:
+            files = _parquet(entry, CONVERTED)
+        except RevisionNotFoundError:
+            files = []
+    if not files:
+        where = f" in {entry.configuration}/" if entry.configuration else ""
+        raise InputError(
+            f"The hub's {entry.repository} has no parquet files{where}: download the dataset yourself and give its "
+            "path."
+        )
+    return files
+
+
+def _parquet(entry: HubDataset, revision: str | None) -> list[_File]:
     from huggingface_hub import HfApi
 
-    info = HfApi().dataset_info(entry.repository, files_metadata=True, timeout=20)
-    wanted = [
-        item
-        for item in info.siblings or []
-        if item.rfilename.startswith(f"{entry.configuration}/")
-        and item.rfilename.rsplit("/", 1)[-1].startswith(("train", "test"))
-        and item.rfilename.endswith(".parquet")
+    info = HfApi().dataset_info(entry.repository, revision=revision, files_metadata=True, timeout=20)
+    files = {item.rfilename: item for item in info.siblings or []}
+    tables = [name for name in files if name.endswith(".parquet")]
+    if entry in KNOWN.values():
+        wanted = [name for name in tables if name.rsplit("/", 1)[-1].startswith(("train", "test"))]
+        wanted = [name for name in wanted if name.startswith(f"{entry.configuration}/")]
+    else:
+        wanted = _of_configuration(entry, tables)
+        wanted += [CARD] if wanted and CARD in files else []
+    chosen = [(name, files[name]) for name in wanted]
+    return [
+        _File(name, info.sha or "main", str(item.lfs.sha256) if item.lfs else None, item.size or 0)
+        for name, item in chosen
     ]
-    if not wanted:
+
+
+def _of_configuration(entry: HubDataset, tables: list[str]) -> list[str]:
+    """The ``tables`` of the named configuration, or of the only one; a configuration is a folder of the repository."""
+    if entry.configuration:
+        return [name for name in tables if name.startswith(f"{entry.configuration}/")]
+    folders = sorted({name.partition("/")[0] if "/" in name else "" for name in tables})
+    usual = next((folder for folder in ("data", "default") if folder in folders), None)
+    if len(folders) > 1 and usual is None and not set(folders) <= SPLITS:
         raise InputError(
-            f"The hub's {entry.repository} has no parquet files in {entry.configuration}/: download the dataset "
-            "yourself and give its path."
+            f"The hub's {entry.repository} has several configurations: {', '.join(filter(None, folders))}. "
+            f"Name one: hf:{entry.repository}/{next(filter(None, folders))}."
         )
-    return [_File(item.rfilename, info.sha or "main", str(item.lfs.sha256) if item.lfs else None) for item in wanted]
+    return tables if usual is None else [name for name in tables if name.startswith(f"{usual}/")]
+
+
+def _check_room(name: str, files: list[_File], folder: Path) -> None:
+    """Refuse a download that the disk of ``folder`` cannot hold."""
+    needed, free = sum(file.size for file in files), shutil.disk_usage(folder.parent).free
+    if needed > free:
+        raise InputError(
+            f"{name} has {needed / 1e9:,.1f} GB and the disk of {folder.parent} has {free / 1e9:,.1f} GB free; "
+            "set RADII_CACHE to a folder on another disk."
+        )
 
 
 def _download(entry: HubDataset, file: _File, folder: Path, name: str) -> None:
@@ -112,7 +227,18 @@ def _download(entry: HubDataset, file: _File, folder: Path, name: str) -> None:
 
 
 def _explained(name: str, entry: HubDataset, error: Exception) -> InputError:
+    if isinstance(error, ImportError):
+        return InputError(f"{name} needs the package huggingface_hub: pip install huggingface_hub.")
+    kind = type(error).__name__
+    if kind in ("RepositoryNotFoundError", "GatedRepoError"):
+        return InputError(
+            f"The Hugging Face hub shows no dataset {entry.repository}: check the name, or log in (hf auth login) if "
+            "it is private or asks for consent."
+        )
+    remedy = f"go online, or set RADII_DATA to a folder that holds {name}/"
+    if entry not in KNOWN.values():
+        remedy = "go online, or give the path of a folder that you downloaded"
     return InputError(
         f"{name} is not on this machine and cannot be fetched from {entry.repository} on the Hugging Face hub "
-        f"({type(error).__name__}): go online, or set RADII_DATA to a folder that holds {name}/."
+        f"({kind}): {remedy}."
     )

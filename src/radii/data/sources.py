@@ -1,7 +1,7 @@
 """From a name to data: ``load("mnist+smooth:3")``.
 
 A name is looked up in ``$RADII_DATA``, then in the cache, then fetched from the
-Hugging Face hub; anything else is a path. A dataset is decoded once; later loads
+Hugging Face hub, as is ``hf:OWNER/NAME``; anything else is a path. A dataset is decoded once; later loads
 map the decoded arrays from disk.
 """
 
@@ -29,7 +29,7 @@ from radii.errors import InputError, unknown_name
 from radii.randomness import numpy_stream
 
 BUNDLED = "digits"
-PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file."
+PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file, or hf:OWNER/NAME."
 
 
 PLAIN = Reading()
@@ -59,7 +59,8 @@ def load(name: str) -> Data:
     """Load the train and test split of a dataset.
 
     Args:
-        name: a name (``mnist``) or a path, followed by variants: ``mnist+smooth:3``.
+        name: a name (``mnist``), a path or a repository of the Hugging Face hub (``hf:OWNER/NAME``), followed by
+            variants: ``mnist+smooth:3``.
 
     Returns:
         Both splits. Images stay on disk, memory-mapped, until they are used.
@@ -125,6 +126,8 @@ def locate(base: str) -> DatasetLocation:
     """Find the dataset ``base``, a name or a path; a known name that is not on this machine is fetched from the hub."""
     if base == BUNDLED:
         return DatasetLocation(base, None, {"bundled": base, "scikit-learn": version("scikit-learn")})
+    if base.startswith("hf:"):
+        return _of_repository(base.removeprefix("hf:"))
     known = base.replace("_", "-")
     if known in hub.KNOWN:
         present = local(known)
@@ -140,6 +143,18 @@ def locate(base: str) -> DatasetLocation:
     if os.sep in base or path.suffix:
         raise InputError(f"There is no file or folder {base!r}.")
     raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], PATH_HINT)
+
+
+def _of_repository(text: str) -> DatasetLocation:
+    """The dataset ``hf:text``: a folder of this machine, or a repository of the hub, which is fetched."""
+    folder = Path(text).expanduser()
+    if text and folder.exists():
+        return _location(folder.resolve().name, folder)
+    entry = hub.parse_repository(text)
+    present = hub.local_repository(entry)
+    if present is None and "fetch" in _refused.get():
+        raise InputError(f"hf:{text} is not on this machine; a run that needs it fetches it.")
+    return _location(text, present or hub.fetch_repository(entry))
 
 
 def local(name: str) -> Path | None:
@@ -178,6 +193,7 @@ def listing() -> list[Listing]:
             lines.append(Listing(name, entry.contents, f"hub: {entry.repository}", "", entry.megabytes, False))
         else:
             lines.append(_local_listing(name, entry.contents, path))
+    lines += [_local_listing(name, "from the Hugging Face hub", path) for name, path in hub.fetched().items()]
     listed = {Path(line.path) for line in lines if line.path}
     for root in _roots():
         for path in sorted(root.iterdir()) if root.is_dir() else []:
@@ -230,8 +246,7 @@ def _base(location: DatasetLocation) -> Data:
         return data
 
     def fill(folder: Path) -> tuple[str, ...]:
-        source = _digits() if location.path is None else formats.open_source(location.path, location.reading)
-        _check(source, location.name)
+        source = open_location(location)
         for note in source.notes:
             logging.getLogger("radii").warning(note)
         for side, part in source.sides.items():
@@ -243,6 +258,13 @@ def _base(location: DatasetLocation) -> Data:
         return source.classes
 
     return cache.build(location.identity, location.name, fill)
+
+
+def open_location(location: DatasetLocation) -> Source:
+    """Open the dataset at ``location`` without decoding it; a split without points and a single class are refused."""
+    source = _digits() if location.path is None else formats.open_source(location.path, location.reading)
+    _check(source, location.name)
+    return source
 
 
 def _check(source: Source, name: str) -> None:

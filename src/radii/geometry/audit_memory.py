@@ -10,11 +10,12 @@ import os
 from dataclasses import dataclass
 
 from radii.geometry import dimension, spectrum
+from radii.geometry.search import engine
+from radii.geometry.search.points import rows_at_a_time
 from radii.geometry.search.pruned import TILE
 
 PROCESS = 500_000_000  # Python, torch, numba and their libraries
 BLOCK, SAMPLE = 1 << 26, 1 << 27  # coordinates of one block of queries, and of the rows from which a search is planned
-SEARCHED_AT_ONCE = 2048  # queries that one thread takes
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,9 @@ def working_bytes(size: AuditSize, workers: int | None = None) -> dict[str, int]
         workers: threads; default: all cores.
     """
     n, d, item = size.train, size.dimensions, size.itemsize
-    threads = min(workers or os.cpu_count() or 1, -(-max(n, size.test) // SEARCHED_AT_ONCE))
-    block, sample = min(BLOCK, SEARCHED_AT_ONCE // 2 * d) * item, min(SAMPLE, 2048 * d)
+    rows = rows_at_a_time(d, engine.BLOCK, BLOCK)
+    threads = min(workers or os.cpu_count() or 1, -(-max(n, size.test) // rows))
+    block, sample = rows * d * item, min(SAMPLE, 2048 * d)
     search = 2 * sample * item + sample + threads * (2 * block + 100_000_000) + 300 * n
     drawn = min(5000, n, max(dimension.FEWEST, int(dimension.MOST_PRODUCTS / (n * d))))
     if d <= spectrum.MOST_COORDINATES:

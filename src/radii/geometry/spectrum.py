@@ -56,9 +56,10 @@ def principal_spectrum(train: Dataset) -> Spectrum:
     """The spectrum of a training set's flattened, mean-centered inputs.
 
     With up to 4,096 coordinates from the d x d covariance, whose components are kept in the cache; with up to 8,192
-    points from the n x n Gram matrix, which has the same eigenvalues; with more of both the first 256 variances come from a
-    randomized subspace iteration (Halko, Martinsson & Tropp 2011, Algorithm 4.4). The rest of the variance, which is
-    known exactly, is then spread evenly: the number of components for a share is an upper bound beyond the first 256.
+    points from the n x n Gram matrix, which has the same eigenvalues; with more of both the first 256 variances
+    come from a randomized subspace iteration (Halko, Martinsson & Tropp 2011, Algorithm 4.4). The rest of the
+    variance, which is known exactly, is then spread evenly: the number of components for a share is an upper bound
+    beyond the first 256.
 
     Args:
         train: the training split.

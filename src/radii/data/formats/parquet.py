@@ -136,16 +136,37 @@ def _column(schema: pa.Schema, known: tuple[str, ...], what: str, path: Path) ->
 
 
 def _class_names(schema: pa.Schema, label: str, path: Path) -> tuple[str, ...] | None:
-    """Names from ``classes`` (a JSON list) or from the hub's ``huggingface`` features, if either is there."""
+    """Names from ``classes`` (a JSON list) from the hub's ``huggingface`` features, or from README.md."""
     metadata = schema.metadata or {}
     try:
         if b"classes" in metadata:
             return tuple(str(name) for name in json.loads(metadata[b"classes"]))
         if b"huggingface" in metadata:
             feature = json.loads(metadata[b"huggingface"])["info"]["features"].get(label, {})
-            return tuple(str(name) for name in feature["names"]) if "names" in feature else None
+            if "names" in feature:
+                return tuple(str(name) for name in feature["names"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"The class names in the schema of {path} cannot be read: {error}.") from error
+    return _names_on_card(path / "README.md", label)
+
+
+def _names_on_card(card: Path, label: str) -> tuple[str, ...] | None:
+    """The class names of the column ``label`` in the YAML front matter of a hub dataset's card, if they are there."""
+    if not card.is_file():
+        return None
+    from huggingface_hub import metadata_load
+
+    try:
+        content = (metadata_load(card) or {}).get("dataset_info") or {}
+        for part in content if isinstance(content, list) else [content]:
+            for feature in part.get("features", []):
+                kind = feature.get("dtype")
+                if feature.get("name") == label and isinstance(kind, dict) and "class_label" in kind:
+                    names = kind["class_label"]["names"]
+                    ordered = [names[key] for key in sorted(names, key=int)] if isinstance(names, dict) else names
+                    return tuple(str(name) for name in ordered)
+    except Exception:  # a card is prose by strangers; without readable names classes are numbered
+        return None
     return None
 
 

@@ -21,12 +21,13 @@ from radii import progress
 from radii.atomic import write_whole
 from radii.errors import InputError
 from radii.geometry.search.best import Best, search_all
-from radii.geometry.search.points import Points, fixed
+from radii.geometry.search.points import Points, fixed, rows_at_a_time
 from radii.randomness import numpy_stream
 from radii.threat import Norm
 
 BRUTE_FORCE_BELOW = 5e8  # coordinate differences; preparing a faster search takes longer than these
-BLOCK = 2048  # queries between two saves
+BLOCK = 2048  # queries between two saves, at most
+CLASSES = {"other": " of another class", "same": " of the same class", "any": ""}
 LABEL_CODE = {"other": 0, "same": 1, "any": 2}
 
 Prepared = Callable[[Points, NDArray[np.int64], int], Best]
@@ -70,10 +71,11 @@ def search(
         return search_all(queries, references, norm, label, k, own)
     prepared = _Lazy(queries, references, norm, label)
     numbers = np.full(len(queries), -1) if own is None else np.arange(own, own + len(queries))
-    store = None if work.folder is None else _Store.open(work.folder, queries, references, (norm, label, k, own, BLOCK))
+    size = rows_at_a_time(queries.dimensions, BLOCK, 1 << 26)
+    store = None if work.folder is None else _Store.open(work.folder, queries, references, (norm, label, k, own, size))
 
     def block(number: int) -> Best:
-        part = slice(number * BLOCK, (number + 1) * BLOCK)
+        part = slice(number * size, (number + 1) * size)
         if store is not None and store.has(number):
             return store.load(number)
         best = prepared()(queries.take(part), numbers[part], k)
@@ -81,11 +83,11 @@ def search(
             store.save(number, best)
         return best
 
-    blocks = -(-len(queries) // BLOCK)
+    blocks = -(-len(queries) // size)
     with (
         _one_blas_thread(),
         ThreadPoolExecutor(_cores(work.workers)) as threads,
-        progress.task(f"{norm} neighbors", len(queries), "points") as task,
+        progress.task(f"{norm} neighbors{CLASSES[label]}", len(queries), "points") as task,
     ):
         results = _in_order(threads, block, blocks, task)
     return Best(np.concatenate([b.score for b in results]), np.concatenate([b.index for b in results]))
