@@ -77,7 +77,7 @@ def parse_repository(text: str) -> HubDataset:
 
 
 def local_repository(entry: HubDataset) -> Path | None:
-    """The folder of a repository on this machine: fetched by radii, or in the cache of the hub's own client."""
+    """The folder of the repository ``entry`` on this machine: fetched by radii, or in the cache of the hub's client."""
     if (done := _place(entry)).is_dir():
         return done
     try:
