@@ -14,7 +14,7 @@ FLOOR = {
     name: floor
     for floor, names in enumerate(
         (
-            ("errors", "progress"),
+            ("errors", "progress", "rounding"),
             ("atomic", "environment", "spec", "registry", "randomness", "tables", "budget"),
             ("checksums", "threat"),
             ("data",),

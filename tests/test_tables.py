@@ -136,6 +136,10 @@ def test_a_chart_s_table_follows_its_kind() -> None:
         (Field("a"), {"a": True}, "True"),
         (Field("a"), {"a": np.float32(0.25)}, "0.250"),
         (Field("a"), {"a": "cat"}, "cat"),
+        (Field("a", toward="down"), {"a": 0.046999}, "0.0469"),
+        (Field("a", toward="up"), {"a": 0.046901}, "0.0470"),
+        (Field("a", toward="down"), {"a": 1.2999}, "1.29"),
+        (Field("a", toward="up"), {"a": 0.0}, "0.00"),
     ],
 )
 def test_text(which: Field, row: dict, text: str) -> None:

@@ -85,11 +85,11 @@ def test_whole_grey_levels_read_as_such() -> None:
 
 
 def test_ball_refuses_nonsense() -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError, match="radius must be at least 0"):
         Ball("l2", -1.0)
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError, match="finite"):
         Ball("l2", float("nan"))
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError, match="low < high"):
         Ball("l2", 1.0, (1.0, 0.0))
     with pytest.raises(ValidationError):
         Ball("l2", 1.0).radius = 2.0  # type: ignore[misc]

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from radii.errors import InputError
+from radii.errors import InputError, brief, reason
 
 HASH_LENGTH = 20
 
@@ -119,7 +119,7 @@ def explain(error: ValidationError, what: str, known: Iterable[str] = ()) -> Inp
             faults.append(f"there is no setting {where!r}{guess}")
             continue
         reason = fault["msg"].removeprefix("Value error, ")
-        came = "" if fault["type"] in {"missing", "value_error"} else f", got {fault['input']!r}"
+        came = "" if fault["type"] in {"missing", "value_error"} else f", got {brief(fault['input'])}"
         faults.append(f"{where}: {reason}{came}")
     return InputError(f"{what}: " + "; ".join(faults) + ".")
 
@@ -139,7 +139,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError(f"{path} is not {what}: it is nested too deeply.") from error
     except OSError as error:
-        raise InputError(f"{path} is not {what}: {error.strerror or error}.") from error
+        raise InputError(f"{path} is not {what}: {reason(error)}.") from error
     except ValueError as error:  # not JSON, not UTF-8, or a number of too many digits
         raise InputError(f"{path} is not {what}: {error}.") from error
     if not isinstance(content, dict):
@@ -164,4 +164,4 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     except RecursionError as error:
         raise InputError(f"The {what} {path} is not TOML: it is nested too deeply.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"The {what} {path} is not TOML: {error}.") from error
+        raise InputError(f"The {what} {path} is not TOML: {reason(error)}.") from error

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from radii.errors import InputError
+from radii.rounding import Toward, format_radius, round_toward
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +74,7 @@ class Field:
         low: key of the lower end of the value's interval; empty without an interval.
         high: key of the upper end.
         digits: significant digits of plain numbers; default 3.
+        toward: ``down`` for what is proved, ``up`` for what is broken, so that no table says more than is known.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Field:
     low: str = ""
     high: str = ""
     digits: int = 3
+    toward: Toward = "nearest"
 
     @property
     def heading(self) -> str:
@@ -109,6 +112,7 @@ class Field:
             return format_radius(value)
         if isinstance(value, int):
             return f"{value:,}"
+        value = value if self.toward == "nearest" else round_toward(value, self.digits, self.toward)
         if value == 0 or 1e-4 <= abs(value) < 10**6:
             decimals = self.digits - 1 - math.floor(math.log10(abs(value))) if value else self.digits - 1
             return f"{value:,.{max(decimals, 0)}f}"
@@ -373,14 +377,6 @@ def plain(value: Any) -> Any:
 def distinct(values: Iterable[Any]) -> list[Any]:
     """Each of ``values`` once, in order of first appearance, without None."""
     return [value for value in dict.fromkeys(values) if value is not None]
-
-
-def format_radius(radius: float) -> str:
-    """``8/255`` where the radius is a whole number of grey levels, else a short decimal."""
-    levels = radius * 255
-    if radius and levels < 255 and abs(levels - round(levels)) < 1e-6 and float(f"{radius:.3g}") != radius:
-        return f"{round(levels)}/255"
-    return f"{radius:.10g}"
 
 
 def _key(value: Field, label: str) -> str:

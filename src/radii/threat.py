@@ -12,11 +12,11 @@ from fractions import Fraction
 from math import sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import field_validator
+from pydantic import ValidationError, field_validator
 
-from radii.errors import InputError, unknown_name
-from radii.spec import Spec
-from radii.tables import format_radius as format_radius
+from radii.errors import InputError, brief, unknown_name
+from radii.rounding import format_radius as format_radius
+from radii.spec import Spec, explain
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -44,7 +44,10 @@ class Ball(Spec):
     fixed: tuple[int, ...] = ()
 
     def __init__(self, norm: Norm, radius: float, box: Box | None = (0.0, 1.0), fixed: tuple[int, ...] = ()) -> None:
-        super().__init__(norm=norm, radius=radius, box=box, fixed=fixed)  # type: ignore[call-arg]
+        try:
+            super().__init__(norm=norm, radius=radius, box=box, fixed=fixed)  # type: ignore[call-arg]
+        except ValidationError as error:
+            raise explain(error, "Ball") from None
 
     @field_validator("radius")
     @classmethod
@@ -86,6 +89,8 @@ class Ball(Spec):
     @classmethod
     def of(cls, threat: Ball | str) -> Ball:
         """The ball itself, or the one that a text names."""
+        if not isinstance(threat, str | Ball):
+            raise InputError(f"A threat model must be a radii.Ball or a text, got {brief(threat)} instead. {_GRAMMAR}")
         return cls.parse(threat) if isinstance(threat, str) else threat
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -221,6 +222,39 @@ def test_a_full_disk(radii: Callable, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Train, "perform", full)
     assert_one_sentence(radii("train", "digits", "epochs=1"), "No space left on device")
     assert not (tmp_path / "runs" / "runs").exists()
+
+
+MISSING = {
+    "verify no.onnx no.vnnlib": "no.vnnlib cannot be read as VNN-LIB: No such file",
+    "verify --instances no.csv": "no.csv cannot be read as a list of instances: No such file",
+    "check no.proof": "no proof no.proof",
+    "gate no.pt digits --require clean>=0.5": "The model no.pt does not exist",
+    "gate no.py:f digits --require clean>=0.5 --against no.json": "no.json is not the result of a gate: No such file",
+    "assess digits --model no.pth --threat linf:0.1": "The model no.pth does not exist",
+    "evaluate no.onnx digits --threat linf:0.1": "The model no.onnx does not exist",
+    "audit no.csv": "There is no file or folder 'no.csv'",
+    "train no.npz": "There is no file or folder 'no.npz'",
+    "study run no.toml": "The study file no.toml does not exist",
+    "forecast no.json": "no.json is not a JSON file of scaling curves: No such file",
+}
+
+
+@pytest.mark.parametrize("words", MISSING)
+def test_a_missing_file_is_named_without_numbers_of_the_system(words: str, radii: Callable[..., Any]) -> None:
+    outcome = radii(*words.split())
+    assert_one_sentence(outcome, MISSING[words])
+    assert "Errno" not in outcome.err
+
+
+def test_a_requirement_is_read_before_the_model(radii: Callable[..., Any]) -> None:
+    assert_one_sentence(radii("gate", "no.pt", "digits", "--require", "robust>=0.5"), "need a threat")
+
+
+def test_a_file_of_another_kind_is_no_proof(tmp_path: Path, radii: Callable[..., Any]) -> None:
+    (tmp_path / "a.proof").write_bytes(pickle.dumps([1]))
+    outcome = radii("check", tmp_path / "a.proof")
+    assert "not a whole file of a proof" in outcome.out + outcome.err
+    assert "pickle" not in outcome.out + outcome.err
 
 
 def test_ctrl_c_exits_with_130_and_the_same_command_continues(tmp_path: Path) -> None:

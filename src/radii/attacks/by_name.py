@@ -7,7 +7,7 @@ from torch import Tensor
 
 from radii.attacks import ATTACKS
 from radii.attacks.attack import Attack, AttackResult
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.models.adapter import ModelLike, Outputs, prepare
 from radii.randomness import stream
 from radii.threat import Ball
@@ -30,6 +30,7 @@ def attack_by_name(name: str) -> Attack:
     return attack
 
 
+@checked
 def attack(
     model: ModelLike,
     x: ArrayLike | Tensor,

@@ -78,7 +78,8 @@ class Certificate(Tabular):
                 zip(self.prediction.tolist(), self.radius.tolist(), methods, strict=True)
             )
         ]
-        fields: list[Field | str] = ["point", "prediction", Field("radius", f"{self.norm} radius", digits=4), "method"]
+        radius = Field("radius", f"{self.norm} radius", digits=4, toward="down")
+        fields: list[Field | str] = ["point", "prediction", radius, "method"]
         return table(rows, fields, f"{self.method}, {self.kind}", " ".join(self.assumptions))
 
     def _repr_html_(self) -> str:

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from radii.certificates import CERTIFICATES, bounds, linf_margin, lipschitz
+from radii.certificates import CERTIFICATES, bounds, lipschitz
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
 from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.relaxations import Affine, Sum
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.data.arrays import as_inputs
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError, checked, unknown_name
 from radii.models.adapter import ModelLike, Outputs, adapt
 from radii.models.classifier import check_inputs
 from radii.models.layers.folded import Residual
@@ -161,6 +161,8 @@ def _completely(
 def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
     """L2 margins in the ball's norm, Linf margins of Linf distance networks, or None and why not."""
     if ball.norm == "linf" and type(model) is LinfDistanceNetwork:
+        from radii.certificates import linf_margin
+
         proved = linf_margin.certify(model, x)
         return replace(proved, methods=tuple("linf-margin" if r > 0 else "" for r in proved.radius.tolist())), []
     try:
@@ -256,6 +258,7 @@ def _of_another_package(method: str, model: nn.Module, x: Tensor, ball: Ball) ->
     return certificate
 
 
+@checked
 def certify(
     model: ModelLike,
     x: ArrayLike | Tensor,
@@ -304,15 +307,14 @@ def certify(
     Raises:
         InputError: no method fits, or the one asked for does not; the sentence names the layer and the reason.
     """
+    largest = Ball(norm, 0.0, box) if threat is None else Ball.of(threat)
+    norm, box = largest.norm, largest.box
+    levels = tuple(() if radii is None else radii) or (RADII if threat is None else (largest.radius,))
+    largest = largest.with_radius(max(levels))
     x = as_inputs(x, nhwc=nhwc)
     network = nn.Identity() if method == "nearest" else adapt(model, x, outputs=outputs, nhwc=nhwc)
-    fixed: tuple[int, ...] = ()
-    if threat is not None:
-        ball = Ball.of(threat)
-        norm, box, radii, fixed = ball.norm, ball.box, radii or (ball.radius,), ball.fixed
-    levels = tuple(radii or RADII)
     if method == "auto" and (sigma is None or norm != "l2"):
-        choice = choose(network, x, Ball(norm, max(levels), box, fixed), radii=levels)
+        choice = choose(network, x, largest, radii=levels)
         if choice.certificate is None:
             raise InputError(
                 f"No deterministic certificate fits this model. {' '.join(choice.refusals)} For smoothing give sigma "
@@ -321,8 +323,10 @@ def certify(
         return choice.certificate
     method = "smoothing" if method == "auto" else method
     if method not in METHODS:
-        return _of_another_package(method, network, x, Ball(norm, max(levels), box, fixed))
+        return _of_another_package(method, network, x, largest)
     if method == "margin" and norm == "linf" and type(model) is LinfDistanceNetwork:
+        from radii.certificates import linf_margin
+
         return linf_margin.certify(model, x)
     if method in ("margin", "smoothing", "estimate") and norm != "l2":
         raise InputError(f"The method {method!r} certifies l2 balls, got {norm!r} instead; try crown.")

@@ -20,7 +20,7 @@ from radii import progress
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.errors import InputError
 from radii.models.agreement import check_same
-from radii.models.classifier import ask, check_inputs, frozen, predicted_class
+from radii.models.classifier import ask, check_inputs, first_answer, frozen, predicted_class
 from radii.models.layers.folded import BlockedLinear
 from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error, sums_size
 from radii.models.lipschitz.layer_bounds import LayerBound
@@ -81,6 +81,7 @@ def certify(
         raise InputError(f"The Lipschitz bound holds for inputs of shape {bound.input_shape}, got {shape} instead.")
     network = certified_network(model, shape)
     bound.check(network)
+    first_answer(model, x[:1])
     constants = bound.features * bound.pairs * (1 + rounding(2))
     if form == "sqrt2":
         constants = torch.full_like(constants, sqrt(2.0) * bound.value * (1 + rounding(4)))

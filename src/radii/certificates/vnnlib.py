@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii.atomic import write_whole
-from radii.errors import InputError
+from radii.errors import InputError, reason
 from radii.models.classifier import ask, check_inputs, frozen, predicted_class
 from radii.models.io.export import export
 from radii.threat import Ball
@@ -123,4 +123,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
+        raise InputError(f"{path} cannot be read: {reason(error)}.") from error

@@ -56,12 +56,15 @@ def gate(
 
     from radii.attacks.suite import members
     from radii.evaluation.gate_result import GateResult
+    from radii.evaluation.requirement import Requirement
     from radii.runs.inputs import DataSpec
     from radii.runs.steps import Gate
     from radii.runs.steps.gate_step import FormerGate
     from radii.spec import explain
 
-    members(suite or "standard")  # a wrong name is reported before anything is loaded
+    for text in require:  # what is written wrong is reported before anything is loaded
+        Requirement.parse(text)
+    members(suite or "standard")
     folder = options.open_store(store, device)
     former = None if against is None else FormerGate.of(against)
     data = DataSpec.of(dataset)

@@ -31,6 +31,8 @@ def as_inputs(x: Any, *, nhwc: bool = False, single: bool = False) -> Tensor:
     tensor = x if isinstance(x, torch.Tensor) else _tensor_of(x)
     if single:
         tensor = tensor[None]
+    if tensor.dim() < 1:
+        raise InputError(f"Inputs must be rows [n, …], got the number {tensor.item():g} instead.")
     if nhwc:
         if tensor.dim() != 4:
             raise InputError(f"nhwc means images [n, h, w, c], got shape {tuple(tensor.shape)} instead.")

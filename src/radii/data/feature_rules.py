@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError, reason, unknown_name
 
 KEYS = ("label", "drop", "immutable", "one-hot")
 
@@ -105,7 +105,7 @@ def read_notes(table: Path) -> TableNotes:
     try:
         content = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} is not TOML: {error}.") from error
+        raise InputError(f"{path} is not TOML: {reason(error)}.") from error
     for key in content:
         if key not in KEYS:
             raise unknown_name(f"key of {path}", key, KEYS)

@@ -25,7 +25,7 @@ from radii.data import cache, formats, hub, variant_chain
 from radii.data.dataset import Data
 from radii.data.formats import Encoded, Reading, Side, Source
 from radii.environment import data_folder
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError, checked, unknown_name
 from radii.randomness import numpy_stream
 
 BUNDLED = "digits"
@@ -55,6 +55,7 @@ class DatasetLocation:
         return replace(self, identity=self.identity | reading.identity(), reading=reading)
 
 
+@checked
 def load(name: str) -> Data:
     """Load the train and test split of a dataset.
 

@@ -16,7 +16,7 @@ from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.suite import SAMPLE_SIZE, Member, SuiteResult, members, run_suite, suite_name
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.evaluation.bracket import proved_in, reconciled
 from radii.evaluation.scores import PointTable, Scores
 from radii.models.adapter import BlackBox, ModelLike, Outputs, prepare
@@ -27,6 +27,7 @@ from radii.threat import Ball, per_row
 __all__ = ["PointTable", "Scores", "evaluate", "joined"]
 
 
+@checked
 def evaluate(
     model: ModelLike,
     x: ArrayLike | Tensor,
@@ -78,6 +79,8 @@ def evaluate(
         InputError: inputs outside the box, labels that do not fit, or an unknown suite.
         ContradictionError: a point is proved and broken.
     """
+    if batch_size < 1 or complete < 0:
+        raise InputError(f"batch_size must be at least 1 and complete at least 0, got {batch_size} and {complete:g}.")
     own, ball = prepare(model, x, y, outputs=outputs, nhwc=nhwc), Ball.of(ball)
     model, x, y = own.model, own.x, own.y
     suite = suite or ("black-box" if isinstance(model, BlackBox) else "standard")

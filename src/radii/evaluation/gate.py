@@ -13,7 +13,7 @@ from radii import progress
 from radii.attacks.suite import members, run_suite
 from radii.certificates.choose import choose
 from radii.data.dataset import Dataset
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.evaluation.bracket import proved_in
 from radii.evaluation.drop_test import DropTest
 from radii.evaluation.floor_test import Decision, FloorTest
@@ -26,6 +26,7 @@ BATCH = 32  # points that are attacked at once
 LEAST = 100  # points that are measured in any case, so that the next gate can compare
 
 
+@checked
 def gate(
     model: nn.Module,
     data: Dataset,

@@ -233,7 +233,8 @@ class Scores(Tabular):
             for own in self.per_class()
         ]
         shares = [Field(name, percent=True) for name in ("clean", "proved", "unbroken")]
-        return table(rows, ["class", "points", *shares, Field("radius", "median proved radius")], title)
+        radius = Field("radius", "median proved radius", toward="down")
+        return table(rows, ["class", "points", *shares, radius], title)
 
     def summary(self) -> dict[str, Any]:
         """Everything but the points, as JSON data."""

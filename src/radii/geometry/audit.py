@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from radii.data.dataset import Data, Dataset
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError, checked, unknown_name
 from radii.geometry import verdict
 from radii.geometry.astuteness import Astuteness, astuteness
 from radii.geometry.dimension import Dimension, dimensions_of
@@ -20,7 +20,8 @@ from radii.geometry.search.engine import Work
 from radii.geometry.separation import Separation, separation
 from radii.geometry.spectrum import Spectrum, principal_spectrum
 from radii.geometry.volume import log_volume
-from radii.tables import Field, Table, Tabular, format_radius, table
+from radii.rounding import format_radius
+from radii.tables import Field, Table, Tabular, table
 from radii.threat import Norm
 
 CURVE_QUERIES = 2000
@@ -152,6 +153,7 @@ class Audit(Tabular):
         }
 
 
+@checked
 def audit(
     train: Data | Dataset | ArrayLike,
     test: Dataset | ArrayLike | None = None,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from radii.geometry.audit import Audit
 from radii.geometry.separation import Separation
-from radii.tables import MISSING, ChartSpec, Estimate, Field, Rule, Table, format_radius, listing
+from radii.rounding import format_radius
+from radii.tables import MISSING, ChartSpec, Estimate, Field, Rule, Table, listing
 
 
 def audit_table(audits: Sequence[tuple[str, Audit]], title: str = "") -> Table:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from radii.data.arrays import as_inputs, as_labels, is_single
-from radii.errors import InputError
-from radii.models.classifier import ask, frozen
+from radii.errors import InputError, brief, reason
+from radii.models.classifier import first_answer
 
 Outputs = Literal["auto", "logits", "probabilities"]
 ModelLike = nn.Module | Callable[..., Any] | Any
@@ -50,8 +50,7 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     """
     inputs = as_inputs(x, nhwc=nhwc, single=is_single(y))
     if inputs.dtype == torch.float64 and isinstance(model, nn.Module):
-        like = next((part for part in model.parameters() if part.is_floating_point()), inputs.float())
-        inputs = inputs.to(like.dtype) if like.dtype == torch.float32 else inputs
+        inputs = inputs.float()  # attacks and evaluations work in float32
     labels = as_labels(y).to(inputs.device)
     if len(inputs) != len(labels):
         raise InputError(f"There must be one label for every input, got {len(inputs)} inputs and {len(labels)} labels.")
@@ -77,12 +76,12 @@ def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool 
         InputError: it is none of these, it fails on ``x``, or its answer has another form.
     """
     if outputs not in ("auto", "logits", "probabilities"):
-        raise InputError(f"outputs must be auto, logits or probabilities, got {outputs!r} instead.")
+        raise InputError(f"outputs must be auto, logits or probabilities, got {brief(outputs)} instead.")
     module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc)
     if isinstance(module, BlackBox):
         return module
     module, outputs = _without_end(module, outputs)
-    answer = _first_answer(module, x[:PROBES])
+    answer = first_answer(module, x[:PROBES])
     place, logits = _logits_in(answer)
     form = _form(logits, min(len(x), PROBES), outputs, _ends_in_sigmoid(module))
     return module if (place, form) == ("", "logits") else Adapted(module, place, form)
@@ -133,7 +132,7 @@ def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool) -> nn.Module
     if is_estimator(model):
         return BlackBox(model)
     if isinstance(model, type) or not callable(model):
-        raise InputError(f"The model must be {FUNCTIONS}, got {model!r} instead.")
+        raise InputError(f"The model must be {FUNCTIONS}, got {brief(model)} instead.")
     try:
         answer = model(x.movedim(1, -1) if nhwc else x)
         if isinstance(_logits_in(answer)[1], Tensor):
@@ -147,7 +146,7 @@ def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool) -> nn.Module
     try:
         answer = np.asarray(asked(x.detach().cpu().numpy()))
     except Exception as error:
-        raise InputError(f"The function fails on inputs {tuple(x.shape)}: {_reason(error)}.") from error
+        raise InputError(f"The function fails on inputs {tuple(x.shape)}: {reason(error)}.") from error
     proper = answer.ndim == 2 and answer.dtype.kind in "biuf" and _are_probabilities(torch.from_numpy(answer.copy()))
     return BlackBox(asked, probabilities=outputs == "probabilities" or (outputs == "auto" and proper))
 
@@ -162,19 +161,6 @@ def _without_end(module: nn.Module, outputs: Outputs) -> tuple[nn.Module, Output
 
 
 @torch.no_grad()
-def _first_answer(module: nn.Module, x: Tensor) -> Any:
-    try:
-        with frozen(module):
-            return ask(module, x)
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # of the user's network: a wrong shape, type or device
-        raise InputError(
-            f"The model fails on inputs of shape {tuple(x.shape)} ({str(x.dtype).removeprefix('torch.')}): "
-            f"{_reason(error)}."
-        ) from error
-
-
 def _logits_in(answer: Any) -> tuple[str, Any]:
     """Where the logits are in a model's answer, and the logits."""
     if isinstance(answer, Tensor):
@@ -229,11 +215,6 @@ def _form(logits: Any, count: int, outputs: str, sigmoid: bool) -> str:
 def _are_probabilities(values: Tensor) -> bool:
     values = values.double()
     return bool((values >= 0).all() and ((values.sum(1) - 1).abs() < 1e-3).all())
-
-
-def _reason(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return text.rstrip(".") or type(error).__name__
 
 
 LEAST = 1e-30  # probabilities below this have one logarithm

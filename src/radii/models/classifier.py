@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from math import isfinite
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from radii.errors import InputError
+from radii.errors import InputError, reason
 from radii.threat import Box
 
 NORMALIZATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {  # mean and std of pixels in [0, 1]
@@ -152,6 +153,25 @@ def ask(model: nn.Module, x: Tensor) -> Tensor:
     """
     answer: Tensor = model(x.clone())
     return answer
+
+
+def first_answer(model: nn.Module, x: Tensor) -> Any:
+    """What a user's model returns for a few inputs ``x`` [n, …] in eval mode.
+
+    Raises:
+        InputError: the model fails on them: another shape, type or device.
+    """
+    try:
+        with torch.no_grad(), frozen(model):
+            return ask(model, x)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        kind = str(x.dtype).removeprefix("torch.")
+        others = any(weight.is_floating_point() and weight.dtype != x.dtype for weight in model.parameters())
+        hint = f" Its weights are not {kind}; radii works in float32: give model.float()." if others else ""
+        sentence = f"The model fails on inputs of shape {tuple(x.shape)} ({kind}): {reason(error)}.{hint}"
+        raise InputError(sentence) from error
 
 
 @contextmanager

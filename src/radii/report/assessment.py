@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,9 @@ from radii.report.findings import (
 from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
 from radii.report.html import Card, Cards, Commands, Prose, Report, Section
 from radii.report.observations import observations
+from radii.rounding import Toward, format_radius, round_toward
 from radii.studies.assess import AssessedModel, Assessment
-from radii.tables import ChartSpec, Field, Rule, Table, format_radius, table
+from radii.tables import ChartSpec, Field, Rule, Table, table
 from radii.threat import Ball
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ def headline(assessment: Assessment, best: AssessedModel) -> Cards:
     known = best.scores.radius_known()
     beyond = "; farther out, being right around one point is being wrong around another" if possible < broken else ""
     cards = (
-        Card("proved", _number(proved, ROUND_FLOOR), "half of the points are proved at least this far", "proved", "≤"),
+        Card("proved", _number(proved, "down"), "half of the points are proved at least this far", "proved", "≤"),
         Card("true", f"{known.value:.0%}", "of the predictions have a known true radius (to 1%)", "true", "≤")
         if known.correct
         else Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤"),
-        Card("broken", _number(broken, ROUND_CEILING), "the best attack breaks half of the points within it", "broken"),
+        Card("broken", _number(broken, "up"), "the best attack breaks half of the points within it", "broken"),
         Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"),
     )
     return Cards(cards, f"Median radii of {best.name}: over all points, 0 for a wrongly classified one")
@@ -300,7 +300,7 @@ def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gal
             Picture(data_uri(worst.adversarial), f"read as {names[worst.adversarial_prediction]}"),
         )
         proved = model.scores.points.proved_radius[worst.point]
-        note = f"proved {_number(proved, ROUND_FLOOR)} ≤ true ≤ broken {_number(worst.radius, ROUND_CEILING)}"
+        note = f"proved {_number(proved, 'down')} ≤ true ≤ broken {_number(worst.radius, 'up')}"
         label = names[int(model.scores.points.label[worst.point])]
         examples.append(Example(f"True class {label}, test point {int(rows[worst.point])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
@@ -361,8 +361,6 @@ def reproduction(assessment: Assessment) -> Commands:
     )
 
 
-def _number(value: float, rounding: str = ROUND_HALF_EVEN) -> str:
+def _number(value: float, toward: Toward = "nearest") -> str:
     """Two significant digits; what is proved must be rounded down, what is broken up."""
-    if not np.isfinite(value):
-        return "∞"
-    return f"{Context(prec=2, rounding=rounding).create_decimal_from_float(value):g}"
+    return f"{round_toward(value, 2, toward):g}" if np.isfinite(value) else "∞"

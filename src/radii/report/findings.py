@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from radii.evaluation.scores import Scores
+from radii.rounding import format_radius
 from radii.studies.assess import AssessedModel, Assessment
-from radii.tables import Table, format_radius, table
+from radii.tables import Table, table
 
 CHANCE = 1.5  # times the accuracy of guessing
 

@@ -13,7 +13,7 @@ from radii.data.dataset import Data
 from radii.data.gallery import picture
 from radii.geometry.audit import Audit
 from radii.geometry.pairs import closest_pairs
-from radii.tables import format_radius
+from radii.rounding import format_radius
 
 
 @dataclass(frozen=True)

@@ -237,9 +237,9 @@ def _find(
         raise InputError(f"The weights {weights} do not exist.")
     if library in ("timm", "hf") and name:
         return _find_in_library(library, name, weights, data)  # type: ignore[arg-type]
+    if path.suffix in (*FORMATS, *WEIGHTS_ONLY) and not path.is_file():
+        raise InputError(f"The model {path} does not exist.")
     if path.suffix in FORMATS:
-        if not path.is_file():
-            raise InputError(f"The model {path} does not exist.")
         trusted = path.resolve() in {Path(name).resolve() for name in trust}
         return ModelFile(
             format=FORMATS[path.suffix], path=str(path), sha256=_digest(path), trust=(str(path),) if trusted else ()

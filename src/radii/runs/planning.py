@@ -11,7 +11,7 @@ from torch import nn
 
 from radii.budget import Budget
 from radii.data.dataset import Data, Preprocessing
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.models import MODELS
 from radii.models.io.bundle import Architecture, load_bundle
 from radii.runs.inputs import Component, DataSpec
@@ -145,6 +145,7 @@ def _certified(data: DataSpec, budget: Budget | None, threat: Ball | None, name:
     return certified_plan(data.load().train, threat, budget or "cpu")
 
 
+@checked
 def train(
     data: str | Data,
     model: str | None = None,

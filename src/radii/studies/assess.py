@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from radii.data.dataset import Data, Preprocessing
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.evaluation.scores import Scores
 from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
@@ -152,7 +152,10 @@ class Assessment:
             )
         titles = {"clean": "clean", "proved": "proved", "unbroken": "unbroken", "kept": "prediction kept"}
         fields = [Field(n, title, percent=True, low=f"{n}_low", high=f"{n}_high") for n, title in titles.items()]
-        radii = [Field(f"{bound}_radius", f"median {bound} radius") for bound in ("proved", "broken")]
+        radii = [
+            Field("proved_radius", "median proved radius", toward="down"),
+            Field("broken_radius", "median broken radius", toward="up"),
+        ]
         return table(
             rows,
             ["classifier", *fields, *radii, "certificate", "passes"],
@@ -285,6 +288,7 @@ def plan_assessment(
     )
 
 
+@checked
 def assess(
     data: str | Data,
     threat: Ball | str | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError, checked, reason, unknown_name
 from radii.forecasting.envelope import with_median
 from radii.forecasting.law import Needed, Observation, ScalingLaw, fit
 from radii.spec import read_json
@@ -136,6 +136,7 @@ class Forecast:
         }
 
 
+@checked
 def forecast(
     source: str | Path | ScalingCurve,
     target: float | None = None,
@@ -254,7 +255,7 @@ def _from_csv(path: Path, classes: int | None, test_points: int | None) -> Scali
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is not a readable CSV file: {error}.") from error
+        raise InputError(f"{path} is not a readable CSV file: {reason(error)}.") from error
     if not rows or not {"n", "value"} <= set(rows[0]):
         raise InputError(f"{path} needs a header with the columns n, seed, value and a row for every training.")
     observations = tuple(_observation(row, f"{path}, line {number}") for number, row in enumerate(rows, 2))

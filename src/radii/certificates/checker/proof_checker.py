@@ -37,7 +37,7 @@ def read_proof(path: Path) -> dict[str, Array]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except Exception as error:
-        raise ProofError(f"{path} cannot be read as a proof: {error}") from error
+        raise ProofError(f"{path} is not a whole file of a proof: numeric arrays in .npz form are expected.") from error
     stated = arrays.pop("digest", np.zeros(0, dtype=np.uint8))
     if stated.tobytes() != digest(arrays):
         raise ProofError(f"{path} was changed after it was written: its digest differs.")

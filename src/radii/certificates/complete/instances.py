@@ -13,7 +13,7 @@ from pathlib import Path
 
 from radii import progress
 from radii.atomic import write_whole
-from radii.errors import InputError
+from radii.errors import InputError, reason
 
 ERROR = "error"  # the verdict of an instance that cannot be read; its sentence stands under ``method``
 COLUMNS = ("onnx", "vnnlib", "timeout_s", "verdict", "seconds", "method", "nodes", "open", "expected")
@@ -42,7 +42,7 @@ def read_instances(path: Path, seconds: float | None = None) -> list[Instance]:
     try:
         lines = [line for line in csv.reader(io.StringIO(path.read_text())) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as a list of instances: {error}.") from error
+        raise InputError(f"{path} cannot be read as a list of instances: {reason(error)}.") from error
     head = [name.strip().lower() for name in lines[0]] if lines and lines[0][0].strip().lower() == "onnx" else None
     verdict = head.index("verdict") if head and "verdict" in head else None
     instances = []
@@ -65,7 +65,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
     try:
         rows = list(csv.DictReader(io.StringIO(path.read_text())))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as a table of verdicts: {error}.") from error
+        raise InputError(f"{path} cannot be read as a table of verdicts: {reason(error)}.") from error
     if rows and set(rows[0]) != set(COLUMNS):
         raise InputError(f"{path} is not a table of verdicts: its columns must be {', '.join(COLUMNS)}.")
     return rows

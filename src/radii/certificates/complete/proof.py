@@ -22,6 +22,7 @@ from radii.certificates.checker.plain_network import ProofError
 from radii.certificates.checker.proof_checker import check, digest, read_proof
 from radii.certificates.complete.goal import Goal, goals
 from radii.certificates.complete.query import parse_query
+from radii.errors import checked
 
 Array = NDArray[Any]
 
@@ -128,6 +129,7 @@ def write_proof(path: Path, network: bytes, query: str, parts: Sequence[tuple[Go
     write_whole(path, content.getvalue())
 
 
+@checked
 def check_proof(path: Path, advance: Any = lambda _: None) -> tuple[int, dict[str, Array]]:
     """Check a proof file: every leaf is proved, and its goals are those of the property inside.
 

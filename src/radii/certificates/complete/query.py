@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.errors import InputError
+from radii.errors import InputError, reason
 
 MOST_CASES = 100_000
 _TOKEN = re.compile(r"[()]|[^\s()]+")
@@ -83,7 +83,7 @@ def read_text(path: Path) -> str:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as VNN-LIB: {error}.") from error
+        raise InputError(f"{path} cannot be read as VNN-LIB: {reason(error)}.") from error
 
 
 def parse_query(text: str) -> Query:

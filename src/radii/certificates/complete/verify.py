@@ -25,7 +25,7 @@ from radii.certificates.complete.query import Query, read_query, read_text
 from radii.certificates.complete.relu_split import split_relus
 from radii.certificates.complete.search import search
 from radii.certificates.complete.tournament import without_pools
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.models.classifier import frozen
 from radii.models.graph import GraphNetwork
 from radii.models.io.foreign import OnnxRuntime
@@ -55,6 +55,7 @@ class Verification:
     outputs: NDArray[np.float32] | None = None
 
 
+@checked
 def verify(
     network: Path | str | nn.Module,
     query: Path | str | Query,

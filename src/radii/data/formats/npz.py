@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.data.formats.reader import Side, Source, class_numbers
-from radii.errors import InputError
+from radii.errors import InputError, reason
 
 LAYOUTS = ("nchw", "nhwc")
 REQUIRED = (("x_train", "y_train", "x_test", "y_test"), ("x", "y"))  # one of these; the first one wins
@@ -112,4 +112,4 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
             ) from error
         raise InputError(f"{path} is not a whole .npz file: {error}.") from error
     except (OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a whole .npz file: {str(error) or type(error).__name__}.") from error
+        raise InputError(f"{path} is not a whole .npz file: {reason(error)}.") from error

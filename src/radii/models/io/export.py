@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.atomic import check_writable, write_whole
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.models.lipschitz.float32 import float32_error
 from radii.models.lipschitz.folding import fold
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
@@ -30,6 +30,7 @@ NAME = "radii"
 SAFETY = 10.0  # the estimated error is this times the largest error measured
 
 
+@checked
 def export(
     model: nn.Module,
     path: Path,

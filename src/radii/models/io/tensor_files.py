@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from radii.atomic import write_whole
-from radii.errors import InputError
+from radii.errors import InputError, reason
 
 NAME, DIGEST = "radii", "sha256"  # one entry of metadata: safetensors keeps several in no fixed order
 
@@ -61,7 +61,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path} is not a whole safetensors file: {error}.") from error
+        raise InputError(f"{path} is not a whole safetensors file: {reason(error)}.") from error
 
 
 def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from radii import progress
-from radii.errors import InputError
+from radii.errors import InputError, checked
 from radii.models.lipschitz.folding import fold
 from radii.models.lipschitz.layer_bounds import LayerBound, bound_layer
 from radii.models.lipschitz.operators import rounding
@@ -49,6 +49,7 @@ class LipschitzBound:
             )
 
 
+@checked
 @torch.no_grad()
 def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bool = True) -> LipschitzBound:
     """An upper bound of the L2 Lipschitz constant of ``model`` in eval mode.
