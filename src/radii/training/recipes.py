@@ -149,7 +149,7 @@ RECIPES: dict[str, PaperRecipe] = {
         },
     ),
     "ding-cifar": PaperRecipe(
-        source="Ding et al. 2019, Appendix B.1",
+        source="Ding et al. 2019, Appendix B.1, the attack of Madry et al. 2018; images are not standardized each",
         data="cifar10",
         model="wide-resnet",
         method="adversarial",
@@ -165,7 +165,7 @@ RECIPES: dict[str, PaperRecipe] = {
             },
             "augmentation": _CROP_FLIP,
             "model": {"depth": 28, "widen": 4.0},
-            "method": {"threat": _CIFAR_BALL, "steps": 10, "step": 0.25},
+            "method": {"threat": _CIFAR_BALL, "steps": 7, "step": 0.25},
         },
         cpu={"steps": 600, "batch_size": 64, "model": {"depth": 10, "widen": 1.0}, "method": {"steps": 5, "step": 0.4}},
         smoke={

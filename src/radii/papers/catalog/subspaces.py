@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from radii.papers.catalog.data_scaling import LIPSCHITZ, RADII, STANDARD, lipschitz_training, shrunk, standard_training
+from radii.papers.catalog.data_scaling import (
+    EPOCH,
+    LIPSCHITZ,
+    RADII,
+    STANDARD,
+    lipschitz_training,
+    shrunk,
+    standard_training,
+)
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import Certify
 from radii.studies.study import Budget, Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
-from radii.training.recipes import NOTHING, Settings
+from radii.training.recipes import Settings
 
 BANDS: dict[Budget, tuple[str, ...]] = {
     "smoke": ("1-4", "5-64", "1-64"),
@@ -26,7 +34,10 @@ POINTS: dict[Budget, int] = {"smoke": 200, "cpu": 2000, "paper": 10_000}
 SCALED: dict[Budget, dict[str, Settings]] = {
     "smoke": {LIPSCHITZ: shrunk(20, 64, 4, depth=1), STANDARD: shrunk(20, 64, 4)},
     "cpu": {LIPSCHITZ: shrunk(800, 128, 8, depth=1), STANDARD: shrunk(1500, 128, 8)},
-    "paper": {LIPSCHITZ: {"model": {"layer": "cpl"}}, STANDARD: NOTHING},
+    "paper": {
+        LIPSCHITZ: {"model": {"layer": "cpl"}, "optimizer": {"lr": 1.0}},
+        STANDARD: {"steps": 300 * EPOCH},
+    },
 }
 
 
