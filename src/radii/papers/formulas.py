@@ -35,16 +35,10 @@ Figures = dict[str, float]
 RADIUS, SIGMA, ALPHA = 36 / 255, 1 / 8, 0.001  # Prach & Lampert 2025, sections 2.1 and 4; Cohen et al. 2019
 
 
-def margin_radius(seed: int) -> Figures:
+def _margin_radius(seed: int) -> Figures:
     """The radius margin/√2 of an orthogonal map: what its worst perturbation does just below and just above it.
 
     Towards class c the gap of g(x) = Qx closes fastest along q_c − q_y, of length √2.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
     """
     q, _ = torch.linalg.qr(torch.randn(10, 10, generator=stream(seed, "margin"), dtype=torch.float64))
     net = nn.Sequential(nn.Linear(10, 10, bias=False))
@@ -63,17 +57,11 @@ def margin_radius(seed: int) -> Figures:
     return {"flipped at .999 radius": flipped(0.999), "flipped at 1.001 radius": flipped(1.001)}
 
 
-def smoothing(seed: int) -> Figures:
+def _smoothing(seed: int) -> Figures:
     """What randomized smoothing needs for radius 36/255 at sigma 1/8, as an estimate and as a certificate.
 
     A half-space at distance 36/255 is the hardest classifier of that radius, so
     the share of noisy votes that it wins is the probability that is needed.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
     """
     draws = SIGMA * numpy_stream(seed, "smoothing").standard_normal(1_000_000)
     figures = {"share of votes at distance 36/255": float((draws < RADIUS).mean())}
@@ -89,15 +77,8 @@ def smoothing(seed: int) -> Figures:
     return figures
 
 
-def self_normalizing(seed: int) -> Figures:
-    """SelfNormalizingCE (Eq. 27): blind to the scale at t = 0 only, and with one softmax.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _self_normalizing(seed: int) -> Figures:
+    """SelfNormalizingCE (Eq. 27): blind to the scale at t = 0 only, and with one softmax."""
     scores = torch.randn(64, 10, generator=stream(seed, "scores"), dtype=torch.float64)
     y = torch.arange(64) % 10
 
@@ -115,15 +96,8 @@ def self_normalizing(seed: int) -> Figures:
     }
 
 
-def gradient_penalty(seed: int) -> Figures:
-    """The gradient penalty by finite differences over the exact one: with the square and, as on the slide, without.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _gradient_penalty(seed: int) -> Figures:
+    """The gradient penalty by finite differences over the exact one: with the square and, as on the slide, without."""
     torch_stream = stream(seed, "gradient-penalty")
     net = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 5)).double()
     for parameter in net.parameters():
@@ -145,15 +119,8 @@ def gradient_penalty(seed: int) -> Figures:
     return {"squared over exact": squared / exact, "without the square over exact": unsquared / exact}
 
 
-def lipschitz_estimator(seed: int) -> Figures:
-    """The local Lipschitz estimate of a linear function over its exact value |w|_1, ascending and descending.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _lipschitz_estimator(seed: int) -> Figures:
+    """The local Lipschitz estimate of a linear function over its exact value |w|_1, ascending and descending."""
     weight = torch.randn(1, 100, generator=stream(seed, "linear"))
     net = nn.Linear(100, 1, bias=False)
     net.weight = nn.Parameter(weight)
@@ -169,15 +136,8 @@ def lipschitz_estimator(seed: int) -> Figures:
     }
 
 
-def variants(seed: int) -> Figures:  # noqa: ARG001
-    """The pixel maps of Ding et al. 2019 on all 256 grey levels.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _variants(seed: int) -> Figures:  # noqa: ARG001
+    """The pixel maps of Ding et al. 2019 on all 256 grey levels."""
     levels = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
     plain = levels.ravel() / 255.0
     saturated = {p: np.asarray(saturate(levels, p), dtype=np.float64).ravel() for p in (1, 2, 4, 16, 256)}
@@ -193,15 +153,8 @@ def variants(seed: int) -> Figures:  # noqa: ARG001
     }
 
 
-def losses(seed: int) -> Figures:
-    """The least sum of losses over five margins one of which is not positive, found by a bounded minimizer.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _losses(seed: int) -> Figures:
+    """The least sum of losses over five margins one of which is not positive, found by a bounded minimizer."""
     start = numpy_stream(seed, "losses").uniform(-1, 0, 5)
     margins = [(-5, 0)] + 4 * [(-5, 40)]
     sums: dict[str, Callable[[np.ndarray], float]] = {
@@ -214,15 +167,8 @@ def losses(seed: int) -> Figures:
     }
 
 
-def near_orthogonality(seed: int) -> Figures:
-    """How many random points of the sphere of radius √d the condition n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) allows.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _near_orthogonality(seed: int) -> Figures:
+    """How many random points of the sphere of radius √d the condition n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) allows."""
     figures = {}
     for d in (100, 200, 400, 800):
         x = numpy_stream(seed, "sphere", d).standard_normal((math.isqrt(d), d))
@@ -232,28 +178,14 @@ def near_orthogonality(seed: int) -> Figures:
     return figures
 
 
-def uniform(seed: int) -> Figures:
-    """The variance of a uniform pixel, from 10⁶ draws.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _uniform(seed: int) -> Figures:
+    """The variance of a uniform pixel, from 10⁶ draws."""
     draws = numpy_stream(seed, "uniform").random(1_000_000)
     return {"variance": float(draws.var())}
 
 
-def lipschitz_networks(seed: int) -> Figures:
-    """Proved Lipschitz bounds of untrained networks whose weights were stretched tenfold.
-
-    Args:
-        seed: seed of all random numbers.
-
-    Returns:
-        The figures by name.
-    """
+def _lipschitz_networks(seed: int) -> Figures:
+    """Proved Lipschitz bounds of untrained networks whose weights were stretched tenfold."""
     figures = {}
     for layer in ("aol", "cpl"):
         architecture = Architecture(
@@ -273,16 +205,16 @@ def lipschitz_networks(seed: int) -> Figures:
 
 
 _FORMULAS: dict[str, Callable[[int], Figures]] = {
-    "uniform": uniform,
-    "margin-radius": margin_radius,
-    "smoothing": smoothing,
-    "self-normalizing": self_normalizing,
-    "gradient-penalty": gradient_penalty,
-    "lipschitz-estimator": lipschitz_estimator,
-    "variants": variants,
-    "losses": losses,
-    "near-orthogonality": near_orthogonality,
-    "lipschitz-networks": lipschitz_networks,
+    "uniform": _uniform,
+    "margin-radius": _margin_radius,
+    "smoothing": _smoothing,
+    "self-normalizing": _self_normalizing,
+    "gradient-penalty": _gradient_penalty,
+    "lipschitz-estimator": _lipschitz_estimator,
+    "variants": _variants,
+    "losses": _losses,
+    "near-orthogonality": _near_orthogonality,
+    "lipschitz-networks": _lipschitz_networks,
 }
 NAMES = tuple(_FORMULAS)
 

@@ -53,59 +53,51 @@ def page(assessment: Assessment) -> Report:
     sections = [
         Section(
             bracket_finding(assessment),
-            (bracket(assessment), outcome(assessment), *doubts(assessment)),
+            (_bracket(assessment), _outcome(assessment), *_doubts(assessment)),
             f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two lines "
             "of a pattern: no attack can go below the proved one, and the other is what attacks left standing.",
         ),
-        Section(class_finding(best.scores, names), (by_class(assessment, best), confusions(best.scores, names))),
-        Section(data_finding(assessment), (separation(assessment),), " ".join(assessment.limits.verdict)),
-        Section(training_finding(assessment), (trainings(assessment), *learning(assessment))),
+        Section(class_finding(best.scores, names), (_by_class(assessment, best), confusions(best.scores, names))),
+        Section(data_finding(assessment), (_separation(assessment),), " ".join(assessment.limits.verdict)),
+        Section(training_finding(assessment), (_trainings(assessment), *_learning(assessment))),
     ]
     if assessment.data.train.is_image and assessment.data.shape[0] in (1, 3):
-        pictures = tuple(gallery(assessment, model) for model in assessment.models)
+        pictures = tuple(_gallery(assessment, model) for model in assessment.models)
         sections.insert(2, Section("The first to break", pictures))
     if assessment.forecast is not None:
-        sections.append(Section("What more data would bring", growth(assessment.forecast), GROWTH))
+        sections.append(Section("What more data would bring", _growth(assessment.forecast), GROWTH))
     if seen := on_claims(assessment).rows:
         lead = "Claims that these figures bear on."
         sections.append(Section(f"Statements of papers: {len(seen)} judged", (on_claims(assessment),), lead))
-    sections.append(Section("How to reproduce", (reproduction(assessment),)))
+    sections.append(Section("How to reproduce", (_reproduction(assessment),)))
     own = " and ".join(model.name for model in assessment.own)
     return Report(
         title=f"How robust is {own or 'a classifier'} on {assessment.source}?",
-        subtitle=subtitle(assessment),
+        subtitle=_subtitle(assessment),
         verdict=advice(assessment),
-        headline=(headline(assessment, best),),
+        headline=(_headline(assessment, best),),
         sections=tuple(sections),
     )
 
 
-def threat_words(ball: Ball) -> str:
-    """``L2, ε = 0.5``.
-
-    Args:
-        ball: norm and radius of the attack.
-    """
+def _threat_words(ball: Ball) -> str:
+    """``L2, ε = 0.5``."""
     return f"{NORM_NAMES[ball.norm]}, ε = {format_radius(ball.radius)}"
 
 
-def subtitle(assessment: Assessment) -> str:
-    """Dataset, sizes and threat in one line.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _subtitle(assessment: Assessment) -> str:
+    """Dataset, sizes and threat in one line."""
     count = len(assessment.data.train) + len(assessment.data.test)
     shape = "×".join(
         str(side) for side in (assessment.data.shape[1:] if assessment.data.train.is_image else assessment.data.shape)
     )
     kind = f"images of {shape} pixels" if assessment.data.train.is_image else f"points of {shape} features"
-    said = f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {threat_words(assessment.ball)}"
+    said = f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {_threat_words(assessment.ball)}"
     reason = assessment.why_threat.partition(" ")[2]  # without the threat itself
     return f"{said} {reason}" if reason else said
 
 
-def headline(assessment: Assessment, best: AssessedModel) -> Cards:
+def _headline(assessment: Assessment, best: AssessedModel) -> Cards:
     """The three radii of the subject, and the one that the data allows.
 
     Args:
@@ -128,12 +120,8 @@ def headline(assessment: Assessment, best: AssessedModel) -> Cards:
     return Cards(cards, f"Median radii of {best.name}: over all points, 0 for a wrongly classified one")
 
 
-def separation(assessment: Assessment) -> ChartSpec:
-    """Histogram of the possible radius of training and test points.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _separation(assessment: Assessment) -> ChartSpec:
+    """Histogram of the possible radius of training and test points."""
     names = {"train": "training points", "test": "test points"}
     rows = [
         {"radius": d / 2, "split": names[split]}
@@ -160,12 +148,8 @@ def separation(assessment: Assessment) -> ChartSpec:
     )
 
 
-def trainings(assessment: Assessment) -> Table:
-    """What was trained and how well it fits; of the user's own models their clean accuracy.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _trainings(assessment: Assessment) -> Table:
+    """What was trained and how well it fits; of the user's own models their clean accuracy."""
     rows: list[dict[str, Any]] = []
     for model in assessment.models:
         if model.fit is None:
@@ -188,12 +172,8 @@ def trainings(assessment: Assessment) -> Table:
     return table(rows, columns, title)
 
 
-def learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
-    """Accuracy over the epochs of the classifiers trained here.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
+    """Accuracy over the epochs of the classifiers trained here."""
     fits = {model.name: model.fit for model in assessment.models if model.fit is not None}
     rows = [
         {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": name, "split": split}
@@ -218,12 +198,8 @@ def learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
     return (chart,)
 
 
-def bracket(assessment: Assessment) -> ChartSpec:
-    """Robust accuracy over the radius: what is proved and what attacks left, for each classifier.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _bracket(assessment: Assessment) -> ChartSpec:
+    """Robust accuracy over the radius: what is proved and what attacks left, for each classifier."""
     reach = [model.scores.points.broken_radius for model in assessment.models]
     finite = np.concatenate([values[np.isfinite(values)] for values in reach])
     top = max(2 * assessment.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
@@ -246,25 +222,17 @@ def bracket(assessment: Assessment) -> ChartSpec:
     )
 
 
-def outcome(assessment: Assessment) -> Table:
-    """The bracket at the threat's radius, in numbers.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _outcome(assessment: Assessment) -> Table:
+    """The bracket at the threat's radius, in numbers."""
     columns = ("classifier", "clean", "proved", "unbroken", "kept", "certificate", "passes")
-    title = f"Robust accuracy under {threat_words(assessment.ball)}, with 95% intervals"
+    title = f"Robust accuracy under {_threat_words(assessment.ball)}, with 95% intervals"
     suite = assessment.models[0].scores.suite
     note = f"Attacks: the {suite} suite, then minimum-norm. Passes: images through the network."
     return replace(assessment.table().select(*columns, title=title), note=note)
 
 
-def doubts(assessment: Assessment) -> list[Prose]:
-    """Alarms: reasons to doubt what attacks left standing, and notes on the certificates.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _doubts(assessment: Assessment) -> list[Prose]:
+    """Alarms: reasons to doubt what attacks left standing, and notes on the certificates."""
     said = []
     for model in assessment.models:
         said += [f"{model.name}: {alarm.message}" for alarm in model.scores.alarms]
@@ -272,18 +240,13 @@ def doubts(assessment: Assessment) -> list[Prose]:
     return [Prose(text) for text in said]
 
 
-def by_class(assessment: Assessment, best: AssessedModel) -> Table:
-    """The best classifier class by class.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-        best: the classifier to show, by :func:`radii.report.findings.most_proved`.
-    """
-    title = f"{best.name} under {threat_words(assessment.ball)}"
+def _by_class(assessment: Assessment, best: AssessedModel) -> Table:
+    """The best classifier class by class."""
+    title = f"{best.name} under {_threat_words(assessment.ball)}"
     return replace(best.scores.class_table(assessment.data.classes, title), note=MEDIANS)
 
 
-def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gallery:
+def _gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gallery:
     """The correctly classified points with the nearest errors: clean, perturbation, adversarial.
 
     Args:
@@ -304,15 +267,13 @@ def gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gal
         label = names[int(model.scores.points.label[worst.point])]
         examples.append(Example(f"True class {label}, test point {int(rows[worst.point])}", strip, note))
     title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
-    return Gallery(title, tuple(examples), f"By the {model.scores.suite} suite within {threat_words(assessment.ball)}.")
+    return Gallery(
+        title, tuple(examples), f"By the {model.scores.suite} suite within {_threat_words(assessment.ball)}."
+    )
 
 
-def growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
-    """Proved accuracy over the number of training points, and how much data five more points need.
-
-    Args:
-        forecast: the forecast, or the reason why there is none.
-    """
+def _growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
+    """Proved accuracy over the number of training points, and how much data five more points need."""
     if isinstance(forecast, str):
         return (Prose(f"No forecast: {forecast}"),)
     return forecast.chart(), Prose(f"Five more points of proved accuracy: {forecast.verdict}")
@@ -332,12 +293,8 @@ def on_claims(assessment: Assessment) -> Table:
     return table(rows, ["statement", "paper", "on this data", Field("shown", "what this data shows")])
 
 
-def reproduction(assessment: Assessment) -> Commands:
-    """The command that made this page and where its runs are.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+def _reproduction(assessment: Assessment) -> Commands:
+    """The command that made this page and where its runs are."""
     environment = assessment.models[0].evaluation.environment
     shown = {
         **environment["versions"],

@@ -43,17 +43,13 @@ def page(verdicts: Sequence[Verdict]) -> Report:
         headline=(Cards(cards),),
         sections=(
             *((Section("Measured against published", compared),) if compared else ()),
-            Section("Claims", (Ledger(tuple(entry(verdict) for verdict in ordered)),)),
+            Section("Claims", (Ledger(tuple(_entry(verdict) for verdict in ordered)),)),
         ),
     )
 
 
-def entry(verdict: Verdict) -> Entry:
-    """A claim as the page shows it.
-
-    Args:
-        verdict: the judged claim.
-    """
+def _entry(verdict: Verdict) -> Entry:
+    """A claim as the page shows it."""
     claim = verdict.claim
     notes = [f"Tolerance: {claim.reason}."]
     if claim.corrects:

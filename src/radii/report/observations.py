@@ -25,21 +25,14 @@ class ObservedClaim:
 
 def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
     """Every statement that can be judged by an assessment, in the order of the report."""
-    judged = [separated, without_contradictions, nearest_neighbor_falls_short, proved_below_broken]
+    judged = [_separated, _without_contradictions, _nearest_neighbor_falls_short, _proved_below_broken]
     if sum(model.name in REFERENCES for model in assessment.models) == 2:
-        judged += [broken_where_proved, accuracy_above_proved]
-    return tuple(judge(assessment) for judge in (*judged, predictions_kept))
+        judged += [_broken_where_proved, _accuracy_above_proved]
+    return tuple(judge(assessment) for judge in (*judged, _predictions_kept))
 
 
-def separated(assessment: Assessment) -> ObservedClaim:
-    """Classes farther apart than 2 epsilon.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _separated(assessment: Assessment) -> ObservedClaim:
+    """Classes farther apart than 2 epsilon."""
     least, epsilon = assessment.limits.least_distance, assessment.ball.radius
     return ObservedClaim(
         "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
@@ -49,15 +42,8 @@ def separated(assessment: Assessment) -> ObservedClaim:
     )
 
 
-def without_contradictions(assessment: Assessment) -> ObservedClaim:
-    """No input with two labels.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _without_contradictions(assessment: Assessment) -> ObservedClaim:
+    """No input with two labels."""
     count = assessment.limits.contradictory
     return ObservedClaim(
         "No training input occurs with two labels.",
@@ -67,15 +53,8 @@ def without_contradictions(assessment: Assessment) -> ObservedClaim:
     )
 
 
-def nearest_neighbor_falls_short(assessment: Assessment) -> ObservedClaim:
-    """Separation of a sample is not robustness of the rule built from it.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _nearest_neighbor_falls_short(assessment: Assessment) -> ObservedClaim:
+    """Separation of a sample is not robustness of the rule built from it."""
     rule, possible = assessment.limits.rule_astuteness, assessment.limits.share_possible
     return ObservedClaim(
         "What the separation would allow, the nearest-neighbor rule on the training points does not reach.",
@@ -85,15 +64,8 @@ def nearest_neighbor_falls_short(assessment: Assessment) -> ObservedClaim:
     )
 
 
-def proved_below_broken(assessment: Assessment) -> ObservedClaim:
-    """No attack beats a certificate.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _proved_below_broken(assessment: Assessment) -> ObservedClaim:
+    """No attack beats a certificate."""
     beaten, points = 0, 0
     for model in assessment.models:
         table = model.scores.points
@@ -107,15 +79,8 @@ def proved_below_broken(assessment: Assessment) -> ObservedClaim:
     )
 
 
-def broken_where_proved(assessment: Assessment) -> ObservedClaim:
-    """The standard network errs where the certified network is proved.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _broken_where_proved(assessment: Assessment) -> ObservedClaim:
+    """The standard network errs where the certified network is proved."""
     name, points = assessment.certified.name, assessment.certified.scores.points
     proved, broken = points.proved & points.correct, assessment.standard.scores.points.broken
     share = float(broken[proved].mean()) if proved.any() else 0.0
@@ -128,15 +93,8 @@ def broken_where_proved(assessment: Assessment) -> ObservedClaim:
     )
 
 
-def accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
-    """Accuracy is easier than proved robustness.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
+    """Accuracy is easier than proved robustness."""
     name, scores = assessment.certified.name, assessment.certified.scores
     clean, proved = assessment.standard.scores.clean.value, scores.robust.proved.value
     return ObservedClaim(
@@ -147,15 +105,8 @@ def accuracy_above_proved(assessment: Assessment) -> ObservedClaim:
     )
 
 
-def predictions_kept(assessment: Assessment) -> ObservedClaim:
-    """Robustness with respect to predictions is the larger.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The claim with its figures, and whether they agree with it.
-    """
+def _predictions_kept(assessment: Assessment) -> ObservedClaim:
+    """Robustness with respect to predictions is the larger."""
     scores = {model.name: model.scores for model in assessment.models}
     pairs = [(name, own.stable.unbroken.value, own.robust.unbroken.value) for name, own in scores.items()]
     return ObservedClaim(

@@ -24,7 +24,7 @@ VOLUMES: dict[str, float] = {
 SCALED = {"smooth:3": (0.970, 0.821), "smooth:4": (0.955, 0.809), "smooth:5": (0.932, 0.790)}
 
 
-def interclass_variants() -> tuple[str, ...]:
+def _interclass_variants() -> tuple[str, ...]:
     """The smoothed digits of Table 1, each with the scaled original and the scaled binarized digits beside it."""
     variants = [""]
     for variant, (original, binarized) in SCALED.items():
@@ -32,15 +32,8 @@ def interclass_variants() -> tuple[str, ...]:
     return tuple(variants)
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Four kinds of measurement; on the digits alone for ``smoke``.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """Four kinds of measurement; on the digits alone for ``smoke``."""
     if budget == "smoke":
         data = DataSpec.of("digits")
         return (
@@ -66,12 +59,12 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
             {"measure": "inter-class distance", "data": f"mnist{variant}"},
             MeasureInterclassDistance(data=DataSpec.of(f"mnist{variant}")),
         )
-        for variant in interclass_variants()
+        for variant in _interclass_variants()
     ]
     return tuple(planned)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
+def _analyze(measured: Sequence[Measured]) -> Findings:
     """One row per figure, whatever measured it."""
     rows = [
         {"measure": f"{cell.place['measure']}{what}", "data": cell.place["data"], "value": value}
@@ -97,6 +90,6 @@ STUDY = Study(
     "geometry",
     "What the papers measured on the data",
     "Prach & Lampert 2025, Table 1 and section 12; Ding et al. 2019, Tables 1 and 6",
-    cells,
-    analyze,
+    _cells,
+    _analyze,
 )

@@ -35,7 +35,7 @@ class TrainingScale:
     standard: Settings
 
 
-def doubled(largest: int, count: int) -> tuple[int, ...]:
+def _doubled(largest: int, count: int) -> tuple[int, ...]:
     """``count`` sizes up to ``largest``, each twice the one before (rounded down)."""
     return tuple(largest >> power for power in range(count - 1, -1, -1))
 
@@ -62,16 +62,16 @@ def shrunk(steps: int, batch: int, width: int, **model: int) -> Settings:
 
 
 SCALES: dict[Budget, TrainingScale] = {
-    "smoke": TrainingScale({"digits": doubled(1280, 3)}, 1, 200, shrunk(20, 64, 4, depth=1), shrunk(20, 64, 4)),
+    "smoke": TrainingScale({"digits": _doubled(1280, 3)}, 1, 200, shrunk(20, 64, 4, depth=1), shrunk(20, 64, 4)),
     "cpu": TrainingScale(
-        {"mnist": doubled(30_000, 9), "cifar10": doubled(25_000, 9)},  # every point is seen at least once
+        {"mnist": _doubled(30_000, 9), "cifar10": _doubled(25_000, 9)},  # every point is seen at least once
         3,
         2000,
         shrunk(400, 128, 8, depth=1),
         shrunk(400, 128, 4),
     ),
     "paper": TrainingScale(
-        {"mnist": doubled(60_000, 11), "cifar10": doubled(50_000, 11)},
+        {"mnist": _doubled(60_000, 11), "cifar10": _doubled(50_000, 11)},
         3,
         10_000,
         {"model": {"layer": "cpl"}, "optimizer": {"lr": 1.0}},

@@ -10,20 +10,13 @@ from radii.studies.study import Budget, Cell, Findings, Measured, Study
 from radii.tables import table
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
+def _cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
     """One cell per formula, the same at every budget."""
     return tuple(Cell({"formula": name}, Formula(name=name)) for name in NAMES)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """One row per figure.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
+def _analyze(measured: Sequence[Measured]) -> Findings:
+    """One row per figure."""
     rows = [
         {"formula": cell.place["formula"], "figure": figure, "value": value}
         for cell in measured
@@ -32,4 +25,4 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     return Findings(table(rows, ["formula", "figure", "value"]))
 
 
-STUDY = Study("formulas", "The papers' formulas and printed tables", "all five texts", cells, analyze)
+STUDY = Study("formulas", "The papers' formulas and printed tables", "all five texts", _cells, _analyze)

@@ -37,15 +37,8 @@ DISTANCE_NETWORK: dict[str, Any] = {
 OFFSETS = (0.5, 0.3, 0.1)  # margins that the loss asks of Linf distance networks
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Every method at its values on the digits and, beyond ``smoke``, on MNIST.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """Every method at its values on the digits and, beyond ``smoke``, on MNIST."""
     return tuple(cell for name, epochs in EPOCHS[budget].items() for cell in _front(name, epochs))
 
 
@@ -76,15 +69,8 @@ def _cell(trained: Train, value: float, certificate: str) -> Cell:
     return Cell({"data": trained.data.base, "method": trained.method.name, "value": value}, step)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """Clean and proved accuracy of every network, and which of them no other exceeds in both.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
+def _analyze(measured: Sequence[Measured]) -> Findings:
+    """Clean and proved accuracy of every network, and which of them no other exceeds in both."""
     rows = [row for name in EPOCHS["cpu"] for row in _rows([cell for cell in measured if cell.place["data"] == name])]
     columns = (
         Field("data", "dataset"),
@@ -102,7 +88,7 @@ def _rows(measured: Sequence[Measured]) -> list[Row]:
     tests = [cell.result["test"] for cell in measured]
     shares = [(test["clean"]["value"], test["certified"][0]["value"]) for test in tests]
     return [
-        {**cell.place, "clean": clean, "proved": proved, "front": "yes" if on_front((clean, proved), shares) else ""}
+        {**cell.place, "clean": clean, "proved": proved, "front": "yes" if _on_front((clean, proved), shares) else ""}
         for cell, (clean, proved) in zip(measured, shares, strict=True)
     ]
 
@@ -120,13 +106,8 @@ def _chart(rows: Sequence[Row]) -> ChartSpec:
     )
 
 
-def on_front(point: tuple[float, float], points: Sequence[tuple[float, float]]) -> bool:
-    """Whether no other point is at least as high in both coordinates and higher in one.
-
-    Args:
-        point: clean and proved accuracy of one network.
-        points: those of all networks.
-    """
+def _on_front(point: tuple[float, float], points: Sequence[tuple[float, float]]) -> bool:
+    """Whether no other point is at least as high in both coordinates and higher in one."""
     return not any(other != point and other[0] >= point[0] and other[1] >= point[1] for other in points)
 
 
@@ -134,6 +115,6 @@ STUDY = Study(
     "linf-front",
     "Clean against proved accuracy at Linf 0.1",
     "Shi et al. 2021; De Palma et al. 2024; Mueller et al. 2023; Zhang et al. 2021",
-    cells,
-    analyze,
+    _cells,
+    _analyze,
 )

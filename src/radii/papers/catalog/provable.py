@@ -25,16 +25,10 @@ BY_BOUNDS, FROM_RANDOM, BEHIND_THRESHOLD = "trained by bounds", "trained by boun
 RANDOM: Settings = {"model": {"start": "random"}, "method": {"ramp": 0.5}}
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
+def _cells(budget: Budget) -> tuple[Cell, ...]:
     """The ConvNet by bounds, from random weights on both variants and from pixels on binarized digits.
 
     Beside them, on binarized digits, ordinary training behind a threshold.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
     """
     base = "digits" if budget == "smoke" else "mnist"
     binarized = f"{base}+binarize"
@@ -57,15 +51,8 @@ def _cell(
     return Cell({"variant": variant, "network": network}, step)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """Clean error, and robust error between what PGD-40 breaks and what intervals and CROWN-IBP prove.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
+def _analyze(measured: Sequence[Measured]) -> Findings:
+    """Clean error, and robust error between what PGD-40 breaks and what intervals and CROWN-IBP prove."""
     rows: list[Row] = []
     marks: list[Row] = []
     titles = {"clean": "without an attack", "unbroken": "broken by PGD-40", "proved": "not proved"}
@@ -98,6 +85,6 @@ STUDY = Study(
     "provable",
     "Provable robust error on binarized and original MNIST",
     "Ding et al. 2019, section 2.2",
-    cells,
-    analyze,
+    _cells,
+    _analyze,
 )

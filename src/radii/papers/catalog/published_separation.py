@@ -22,15 +22,8 @@ DATA: dict[Budget, tuple[str, ...]] = {
 }
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """One audit per dataset, over all points.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """One audit per dataset, over all points."""
     return tuple(
         Cell({"data": name}, AuditStep(data=DataSpec.of(name), norm="linf", epsilon=EPSILON[name]))
         for name in DATA[budget]
@@ -90,6 +83,6 @@ STUDY = Study(
     "separation",
     "Minimum distances between classes",
     "Yang et al. 2020, table of separation",
-    cells,
+    _cells,
     analyze,
 )

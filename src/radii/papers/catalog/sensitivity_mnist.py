@@ -25,15 +25,8 @@ SHORTER: dict[Budget, Settings] = {"smoke": NOTHING, "cpu": {"steps": 1000}, "pa
 METHODS = {"natural": "standard", "adversarial": "PGD"}
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Two trainings per variant, each attacked by PGD-40 as the paper does.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """Two trainings per variant, each attacked by PGD-40 as the paper does."""
     base = "digits" if budget == "smoke" else "mnist"
     planned = []
     for variant in CHOSEN[budget]:
@@ -47,7 +40,7 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
                 points=POINTS[budget],
                 minimum_norm=False,
             )
-            planned.append(Cell({"variant": title(variant), "method": name}, step))
+            planned.append(Cell({"variant": _title(variant), "method": name}, step))
     return tuple(planned)
 
 
@@ -65,25 +58,14 @@ def training(data: DataSpec, method: str, budget: Budget) -> Train:
     return named_training(data, method=method, recipe="ding-mnist", budget=budget, settings=SHORTER[budget])
 
 
-def title(variant: str) -> str:
-    """As the paper's table names it: ``original``, ``binarized``, ``smooth 3``.
-
-    Args:
-        variant: the variant in a dataset's name: ``smooth:3``; empty for the original.
-    """
+def _title(variant: str) -> str:
+    """As the paper's table names it: ``original``, ``binarized``, ``smooth 3``."""
     return {"": "original", "binarize": "binarized"}.get(variant, variant.replace(":", " "))
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """One row per variant in the paper's order; Fig. 2a is its two trainings over the variants.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
-    order = [title(variant) for variant in VARIANTS]
+def _analyze(measured: Sequence[Measured]) -> Findings:
+    """One row per variant in the paper's order; Fig. 2a is its two trainings over the variants."""
+    order = [_title(variant) for variant in VARIANTS]
     by_place = {(cell.place["variant"], cell.place["method"]): cell.result for cell in measured}
     rows: list[Row] = []
     marks: list[Row] = []
@@ -123,6 +105,6 @@ STUDY = Study(
     "sensitivity-mnist",
     "Robust accuracy of semantically equal MNIST variants",
     "Ding et al. 2019, Table 2 and Fig. 2a",
-    cells,
-    analyze,
+    _cells,
+    _analyze,
 )

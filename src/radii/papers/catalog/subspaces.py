@@ -41,15 +41,8 @@ SCALED: dict[Budget, dict[str, Settings]] = {
 }
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Two trainings per band; the bands are fitted on the training split.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """Two trainings per band; the bands are fitted on the training split."""
     base = "digits" if budget == "smoke" else "cifar10"
     planned = []
     for band in BANDS[budget]:
@@ -61,15 +54,8 @@ def cells(budget: Budget) -> tuple[Cell, ...]:
     return tuple(planned)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """Table 1: accuracies of the standard network, certified accuracies of the 1-Lipschitz network, per band.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
+def _analyze(measured: Sequence[Measured]) -> Findings:
+    """Table 1: accuracies of the standard network, certified accuracies of the 1-Lipschitz network, per band."""
     by_place = {(str(cell.place["band"]), cell.place["model"]): cell.result for cell in measured}
     rows: list[Row] = []
     marks: list[Row] = []
@@ -113,6 +99,6 @@ STUDY = Study(
     "subspaces",
     "Principal-component bands of CIFAR-10",
     "Prach & Lampert 2025, Table 1",
-    cells,
-    analyze,
+    _cells,
+    _analyze,
 )

@@ -13,28 +13,14 @@ from radii.tables import table
 QUICK = ("r-separation", "half-spaces", "concentration", "facets", "robust-network", "neighbor-distances")
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """One cell per result; the defaults are the papers' settings, so ``paper`` is ``cpu``.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """One cell per result; the defaults are the papers' settings, so ``paper`` is ``cpu``."""
     names = QUICK if budget == "smoke" else tuple(STATEMENTS)
     return tuple(Cell({"result": name}, Theory.of(name)) for name in names)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """How many predictions of each result agree with their measurements.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
+def _analyze(measured: Sequence[Measured]) -> Findings:
+    """How many predictions of each result agree with their measurements."""
     rows = []
     for cell in measured:
         judged = [row for row in cell.result["rows"] if row["predicted"] is not None]
@@ -51,4 +37,4 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     return Findings(table(rows, ["result", "source", "predictions", "agree", "verdict"]))
 
 
-STUDY = Study("theory", "The papers' theorems, simulated", "all five texts", cells, analyze)
+STUDY = Study("theory", "The papers' theorems, simulated", "all five texts", _cells, _analyze)

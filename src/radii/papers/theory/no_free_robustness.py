@@ -81,16 +81,8 @@ def _accuracies(problem: Problem, score: Callable[[NDArray[np.float32]], NDArray
     return float(clean.mean()), float((clean & erased).mean())
 
 
-def oracle(problem: Problem, generator: Generator) -> Accuracies:
-    """φ(sign x): knows φ. Attacked at distance .999 by moving a random coordinate almost to 0.
-
-    Args:
-        problem: the function φ, its dimension and the training points.
-        generator: source of random numbers.
-
-    Returns:
-        Clean and robust accuracy over all corners.
-    """
+def _oracle(problem: Problem, generator: Generator) -> Accuracies:
+    """φ(sign x): knows φ. Attacked at distance .999 by moving a random coordinate almost to 0."""
     x = problem.points(slice(None))
     moved = x.copy()
     moved[np.arange(len(x)), generator.integers(0, problem.bits, len(x))] *= np.float32(0.001)
@@ -100,29 +92,13 @@ def oracle(problem: Problem, generator: Generator) -> Accuracies:
     return float(clean.mean()), float((clean & (problem.phi[attacked] == problem.phi)).mean())
 
 
-def last_coordinate(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
-    """sign(x_d): the linear classifier of the theorem.
-
-    Args:
-        problem: the function φ, its dimension and the training points.
-        generator: source of random numbers.
-
-    Returns:
-        Clean and robust accuracy over all corners.
-    """
+def _last_coordinate(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
+    """sign(x_d): the linear classifier of the theorem."""
     return _accuracies(problem, lambda x: x[:, -1])
 
 
-def memorizer(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
-    """The label of a corner it has seen, +1 on any other; does not look at x_d.
-
-    Args:
-        problem: the function φ, its dimension and the training points.
-        generator: source of random numbers.
-
-    Returns:
-        Clean and robust accuracy over all corners.
-    """
+def _memorizer(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
+    """The label of a corner it has seen, +1 on any other; does not look at x_d."""
     answer = np.ones_like(problem.phi)
     answer[problem.drawn] = problem.labels
     accuracy = float((answer == problem.phi).mean())
@@ -159,16 +135,8 @@ def nearest_neighbor(problem: Problem, generator: Generator) -> Accuracies:  # n
     return float(clean.mean()), float((clean & robust).mean())
 
 
-def logistic_regression(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
-    """Nearly unregularized logistic regression.
-
-    Args:
-        problem: the function φ, its dimension and the training points.
-        generator: source of random numbers.
-
-    Returns:
-        Clean and robust accuracy over all corners.
-    """
+def _logistic_regression(problem: Problem, generator: Generator) -> Accuracies:  # noqa: ARG001
+    """Nearly unregularized logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
     if len(set(problem.labels.tolist())) == 1:  # one class drawn: the constant classifier
@@ -195,29 +163,21 @@ def network(problem: Problem, generator: Generator, radius: float = 0.0) -> Accu
         return _accuracies(problem, lambda x: net(torch.from_numpy(x)).numpy())
 
 
-def adversarial_network(problem: Problem, generator: Generator) -> Accuracies:
-    """The same network trained against perturbations of length δ.
-
-    Args:
-        problem: the function φ, its dimension and the training points.
-        generator: source of random numbers.
-
-    Returns:
-        Clean and robust accuracy over all corners.
-    """
+def _adversarial_network(problem: Problem, generator: Generator) -> Accuracies:
+    """The same network trained against perturbations of length δ."""
     return network(problem, generator, radius=problem.delta)
 
 
 CHEAP: dict[str, Learner] = {
-    "oracle": oracle,
-    "sign of x_d": last_coordinate,
-    "memorizer": memorizer,
+    "oracle": _oracle,
+    "sign of x_d": _last_coordinate,
+    "memorizer": _memorizer,
     "1-NN": nearest_neighbor,
 }
 TRAINED: dict[str, Learner] = {
-    "logistic regression": logistic_regression,
+    "logistic regression": _logistic_regression,
     "network": network,
-    "adversarial network": adversarial_network,
+    "adversarial network": _adversarial_network,
 }
 
 
