@@ -29,9 +29,9 @@ from radii.data import cache
 from radii.data.sources import load
 from radii.environment import keep_freed
 from radii.models.io.bundle import CARD, Architecture, initialize, load_bundle, save_bundle
-from radii.training.loop import Recipe, train
+from radii.training.loop import train
 from radii.training.objectives.cross_entropies import GaussianNoise
-from radii.training.schedule import Optimizer
+from radii.training.schedule import Optimizer, Recipe
 
 SIGMA, RADIUS, ALPHA = 0.25, 0.5, 0.001
 EPOCHS = 4

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from radii.errors import InputError
 from radii.randomness import stream
-from radii.threat import Ball, format_radius, length
+from radii.rounding import format_radius
+from radii.threat import Ball, length
 
 NORMS = ["l2", "linf"]
 balls = st.builds(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import ValidationError, field_validator
 
 from radii.errors import InputError, brief, unknown_name
-from radii.rounding import format_radius as format_radius
+from radii.rounding import format_radius
 from radii.spec import Spec, explain
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from radii.data.sources import load
 from radii.errors import InputError
 from radii.models.zoo.linf_distance import LinfDistance, LinfDistanceNetwork
 from radii.threat import Ball
-from radii.training.loop import Recipe, train
+from radii.training.loop import train
 from radii.training.objectives.growing_power import GrowingPower
 from radii.training.objectives.objective import Moment
+from radii.training.schedule import Recipe
 
 
 @pytest.fixture(scope="module")

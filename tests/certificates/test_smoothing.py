@@ -139,13 +139,6 @@ def test_nan_is_no_vote() -> None:
     certificate = randomized.certify_sequential(Slices(5.0, end=0.4), at(0.3), SIGMA, [0.2], most=1000)
     assert int(certificate.prediction[0]) == -1
     assert float(certificate.radius[0]) == 0.0
-    assert int(randomized.predict(Slices(5.0, end=-9.0), at(0.3), SIGMA)[0]) == -1
-
-
-def test_predict_abstains_between_classes() -> None:
-    x = torch.tensor([[0.1], [0.5], [0.9]])
-    answer = randomized.predict(HalfSpace(0.5), x, SIGMA, samples=1000)
-    assert answer.tolist() == [0, -1, 1]
 
 
 def test_estimate_is_called_one_and_is_clipped() -> None:

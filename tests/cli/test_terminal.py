@@ -19,7 +19,7 @@ from radii.cli import terminal
 from radii.cli.main import guarded
 from radii.cli.terminal import clean
 from radii.runs.planning import train
-from radii.training.loop import Recipe
+from radii.training.schedule import Recipe
 
 EVIL = {
     "c0": "cat\x1b[2J\x07\x08dog",

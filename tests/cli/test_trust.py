@@ -16,8 +16,8 @@ from radii.errors import InputError
 from radii.models import MODELS
 from radii.registry import check_trust
 from radii.runs.planning import train
-from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
+from radii.training.schedule import Recipe
 
 MINE = """
 from pathlib import Path

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from radii.data import formats, sources
-from radii.data.formats import decoding, npz
+from radii.data import sources
+from radii.data.formats import decoding, npz, reader
 from radii.errors import InputError
 
 from .conftest import encoded, write_parquet  # type: ignore[import-not-found]
@@ -431,10 +431,10 @@ def test_bad_folders(tmp_path: Path, pictures: Pictures) -> None:
 
 def test_identity_changes_with_the_files(parquet_folder: tuple[Path, np.ndarray]) -> None:
     folder, _ = parquet_folder
-    before = formats.identity(folder)
-    assert before == formats.identity(folder)
+    before = reader.identity(folder)
+    assert before == reader.identity(folder)
     (folder / "test.parquet").touch()
-    assert before == formats.identity(folder)  # the content is the same
+    assert before == reader.identity(folder)  # the content is the same
     with (folder / "test.parquet").open("ab") as file:
         file.write(b"more")
-    assert before != formats.identity(folder)
+    assert before != reader.identity(folder)

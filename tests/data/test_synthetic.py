@@ -28,11 +28,8 @@ def test_random_function_is_balanced_on_average(draw: np.random.Generator) -> No
     assert abs(values.mean()) < 0.04
 
 
-def test_spheres_and_balls(draw: np.random.Generator) -> None:
+def test_spheres(draw: np.random.Generator) -> None:
     assert np.linalg.norm(synthetic.sphere(50, 7, 3.0, draw), axis=1) == pytest.approx(3.0)
-    lengths = np.linalg.norm(synthetic.ball(20_000, 3, 2.0, draw), axis=1)
-    assert lengths.max() <= 2
-    assert (lengths < 1).mean() == pytest.approx(1 / 8, abs=0.01)
     x, y = synthetic.concentric_spheres(100, 5, 1.3, draw)
     assert np.linalg.norm(x, axis=1) == pytest.approx(np.where(y == 1, 1.3, 1.0))
 
@@ -64,11 +61,8 @@ def test_slabs_keep_their_gap(draw: np.random.Generator) -> None:
     assert x[y == 1, 0].min() >= 0.8 - 1e-12
 
 
-def test_labelled_models(draw: np.random.Generator) -> None:
+def test_the_bernoulli_model(draw: np.random.Generator) -> None:
     theta = np.array([1.0, -1.0, 1.0])
-    x, y = synthetic.gaussian_model(50_000, theta, 2.0, draw)
-    assert (y[:, None] * x).mean(0) == pytest.approx(theta, abs=0.04)
-    assert (x - y[:, None] * theta).std() == pytest.approx(2.0, abs=0.02)
     x, y = synthetic.bernoulli_model(50_000, theta, 0.2, draw)
     assert set(np.unique(x)) == {-1.0, 1.0}
     assert (x * y[:, None] == theta).mean(0) == pytest.approx(0.7, abs=0.01)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from skimage.color import deltaE_ciede2000, rgb2lab
 
-from radii.report.theme import DARK, LIGHT, Theme, theme
+from radii.report.theme import DARK, LIGHT, Theme
 
 VISION = {
     "full": np.eye(3),
@@ -50,8 +50,3 @@ def test_colors_stand_out_from_the_page(look: Theme) -> None:
     assert all(contrast(color, look.page) >= 3 for color in look.series)
     assert contrast(look.ink, look.page) >= 7
     assert contrast(look.muted, look.page) >= 4.5
-
-
-def test_theme_by_name() -> None:
-    assert theme(dark=True) is DARK
-    assert theme(dark=False).config()["range"]["category"] == list(LIGHT.series)

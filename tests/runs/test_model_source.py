@@ -23,7 +23,7 @@ from radii.runs.model_source import LoadedModel, ModelFile, find_model, load_mod
 from radii.runs.planning import train
 from radii.runs.steps import Train
 from radii.runs.store import Store
-from radii.training.loop import Recipe
+from radii.training.schedule import Recipe
 
 X = torch.rand(3, 1, 8, 8)
 CLASSES = tuple("0123456789")

@@ -9,7 +9,7 @@ from radii.runs.model_source import ModelFile
 from radii.runs.step import Step, from_json
 from radii.runs.steps import AttackStep, AuditStep, Certify, Evaluate, Prove, Train
 from radii.threat import Ball
-from radii.training.loop import Recipe
+from radii.training.schedule import Recipe
 
 DATA = DataSpec(source="digits", train="1" * 64, test="2" * 64)
 TRAIN = Train(data=DATA, model=Component(name="lenet5", arguments={"widen": 0.125}), method=Component(name="natural"))

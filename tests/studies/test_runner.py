@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import radii
+from radii.budget import Budget
 from radii.errors import InputError
 from radii.runs.executors import FailedStepsError
 from radii.runs.inputs import DataSpec
@@ -24,7 +25,7 @@ from radii.studies import results
 from radii.studies.plan import PlannedStep, StepTimes, StudyPlan, TimeLeft, format_duration, plan_studies
 from radii.studies.results import latest
 from radii.studies.runner import Request, StudyObserver, run, run_studies
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.studies.study_lookup import find_study, record_study, study_records
 from radii.tables import Field, table
 

@@ -14,8 +14,8 @@ from radii.models.zoo.isometric import Isometric
 from radii.threat import Ball
 from radii.training.certified import LENGTHS, certified_plan, multiply_adds, offset, temperature
 from radii.training.certified_intervals import INTERVAL_LENGTHS, interval_multiply_adds
-from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
+from radii.training.schedule import Recipe
 
 SHAPES = [(3, 32, 32), (1, 28, 28), (1, 8, 8), (3, 17, 40), (3, 224, 224), (30,), (2000,)]
 

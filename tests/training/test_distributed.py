@@ -21,9 +21,10 @@ from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
 from radii.randomness import numpy_stream, threads
 from radii.training.distributed import Team, team, teamwork
-from radii.training.loop import Recipe, train
+from radii.training.loop import train
 from radii.training.objectives import METHODS
 from radii.training.objectives.objective import Moment
+from radii.training.schedule import Recipe
 
 METHODS_TRIED = {
     "natural": {},

@@ -21,11 +21,11 @@ from radii.models.io.bundle import Architecture, initialize
 from radii.models.io.tensor_files import read_tensors as read
 from radii.randomness import numpy_stream, stream_seed, threads
 from radii.training.events import recorded
-from radii.training.loop import History, Recipe, accuracy_on, train
+from radii.training.loop import History, accuracy_on, train
 from radii.training.objectives.adversarial import AdversarialTraining
 from radii.training.objectives.cross_entropies import Natural
 from radii.training.objectives.objective import Loss
-from radii.training.schedule import Optimizer
+from radii.training.schedule import Optimizer, Recipe
 
 ARCHITECTURE = Architecture(
     name="lenet5", arguments={"widen": 0.125, "dropout": 0.3}, input_shape=(1, 8, 8), classes=tuple("012")

@@ -26,10 +26,10 @@ from radii.models.layers.manifold import OrthogonalParameter, orthogonality_defe
 from radii.models.zoo.isometric import Isometric
 from radii.randomness import numpy_stream, threads
 from radii.training.distributed import teamwork
-from radii.training.loop import Recipe, accuracy_on, train
+from radii.training.loop import accuracy_on, train
 from radii.training.objectives.cross_entropies import OffsetCrossEntropy
 from radii.training.optimizers import Manifold
-from radii.training.schedule import Optimizer
+from radii.training.schedule import Optimizer, Recipe
 
 CARD = Architecture(
     name="isometric",

@@ -8,9 +8,9 @@ import pytest
 
 from radii.errors import InputError
 from radii.models import MODELS
-from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 from radii.training.recipes import RECIPES, laid_over, plan
+from radii.training.schedule import Recipe
 
 
 @pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])

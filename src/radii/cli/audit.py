@@ -78,13 +78,12 @@ def _draw_pairs(audited: Audit, data: Data, path: Path) -> None:
 def _draw(audits: list[tuple[Audit, Data]], path: Path) -> None:
     """An .html has all charts; a picture has the share of points for which each radius is possible."""
     from radii.geometry.figures import audit_charts
-    from radii.report.charts import save
     from radii.report.galleries import closest_pairs_gallery
     from radii.report.html import Prose, Report, Section, write
 
     charts = audit_charts([(data.name, result) for result, data in audits])
     if path.suffix.lower() != ".html":
-        save(charts[0], path)
+        terminal.draw(charts[0], path)
         return
     words = tuple(Prose(f"{data.name}: {text}") for result, data in audits for text in result.verdict)
     sections = [Section("What the data allows", words), Section("Charts", charts)]

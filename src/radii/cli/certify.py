@@ -112,9 +112,7 @@ def certify(
         name = certification.name
         console.print(f"{name}: run {certification.run.id}, seconds {spent[name]}", soft_wrap=True)
     if plot is not None:
-        from radii.report.charts import save
-
-        save(certified_chart(results, title, balls[0].norm), plot)
+        terminal.draw(certified_chart(results, title, balls[0].norm), plot)
     content = {"model": title, "data": dataset, "points": first.total, "accuracy": first.value}
     terminal.write_json(content | {"certificates": [each.summary() for each in results]}, json)
 

@@ -27,6 +27,5 @@ def compare(
     terminal.write_json(found.to_dict(), json)
     if plot is not None:
         from radii.evaluation.scores import curve_chart
-        from radii.report.charts import save
 
-        save(curve_chart(found.scores, f"{len(found.scores)} models on {found.dataset}", "model"), plot)
+        terminal.draw(curve_chart(found.scores, f"{len(found.scores)} models on {found.dataset}", "model"), plot)

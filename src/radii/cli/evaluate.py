@@ -83,9 +83,8 @@ def evaluate(
     terminal.write_json(content | _summary(scores, console), json)
     if plot is not None:
         from radii.evaluation.scores import curve_chart
-        from radii.report.charts import save
 
-        save(curve_chart({str(name): own for name, own in scores.items()}, f"{title} on {dataset}"), plot)
+        terminal.draw(curve_chart({str(name): own for name, own in scores.items()}, f"{title} on {dataset}"), plot)
     if pictures is not None:
         _write_pictures(pictures, scores[names[-1]], steps[names[-1]], loaded, console)
 

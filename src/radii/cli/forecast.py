@@ -61,7 +61,6 @@ def forecast(
 
 def _draw(forecasts: tuple[Forecast, ...], path: Path) -> None:
     """An .html has all curves; a picture has one."""
-    from radii.report.charts import save
     from radii.report.html import Prose, Report, Section, write
 
     if path.suffix.lower() == ".html":
@@ -71,4 +70,4 @@ def _draw(forecasts: tuple[Forecast, ...], path: Path) -> None:
     if len(forecasts) > 1:
         names = "; ".join(one.title for one in forecasts)
         raise InputError(f"A picture shows one curve; choose by --curve, or draw all into an .html: {names}.")
-    save(forecasts[0].chart(), path)
+    terminal.draw(forecasts[0].chart(), path)

@@ -60,8 +60,6 @@ def lr_search(
     terminal.show(json).print(terminal.table(listing(title, ("learning rate", "validation", "train", "run"), shown)))
     terminal.write_json({"best": best.lr, "trials": search.rows()}, json)
     if plot is not None:
-        from radii.report.charts import save
-
         rows = [row for row in search.rows() if row["validation_accuracy"] is not None]
         chart = ChartSpec(
             "points",
@@ -71,4 +69,4 @@ def lr_search(
             title=f"Learning rate {best.lr:g} reaches {best.validation_accuracy:.1%} on held-out points",
             note=title,
         )
-        save(chart, plot)
+        terminal.draw(chart, plot)

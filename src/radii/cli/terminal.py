@@ -23,7 +23,7 @@ from rich.table import Table as RichTable
 
 from radii import progress
 from radii.atomic import write_whole
-from radii.tables import Table
+from radii.tables import ChartSpec, Table
 
 if TYPE_CHECKING:
     from radii.runs.step import Step
@@ -125,6 +125,13 @@ def table(numbers: Table) -> RichTable:
     for row in numbers.cells:
         shown.add_row(*(escape(clean(cell)) for cell in row))
     return shown
+
+
+def draw(chart: ChartSpec, path: Path) -> None:
+    """Draw ``chart`` into the file ``path``; only then the libraries for charts are loaded."""
+    from radii.report.charts import save
+
+    save(chart, path)
 
 
 def write_json(result: Any, target: str | None) -> None:

@@ -105,9 +105,7 @@ def _number(text: str | float) -> float:
 def _print(result: Result, json: str | None, plot: Path | None) -> None:
     """Table, picture, JSON, verdict; exit 1 if the theorem fails."""
     if plot is not None:
-        from radii.report.charts import save
-
-        save(result.chart, plot)
+        terminal.draw(result.chart, plot)
     shown = terminal.show(json)
     shown.print(f"[bold]{escape(result.source)}[/]  {escape(result.statement)}")
     shown_table = terminal.table(result.table)

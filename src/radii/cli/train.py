@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from radii.cli import options, terminal
-from radii.cli import settings as settings_
 from radii.errors import InputError
+from radii.spec import read_toml
 from radii.tables import listing
 
 if TYPE_CHECKING:
@@ -131,10 +132,46 @@ def training(
         recipe=recipe,
         budget=budget,  # type: ignore[arg-type]  # checked by the recipe
         threat=ball,
-        settings=settings_.parse(overrides, config),
+        settings=parse_settings(overrides, config),
         preprocessing=preprocessing,  # type: ignore[arg-type]  # checked by the step
         seed=seed,
     )
+
+
+def parse_settings(words: list[str] | None, config: Path | None = None) -> dict[str, Any]:
+    """Settings as nested dictionaries.
+
+    Args:
+        words: such as ``model.width=32``, laid over the file. A value is read as TOML (a number, true, "text",
+            [a list]); anything else is text.
+        config: a TOML file.
+
+    Raises:
+        InputError: a word is not KEY=VALUE, or the file cannot be read.
+    """
+    settings = read_toml(config, "settings file") if config is not None else {}
+    for word in words or []:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise InputError(f"Setting {word!r} is not understood: write KEY=VALUE, for example optimizer.lr=0.1.")
+        _assign(settings, key, _value(value))
+    return settings
+
+
+def _assign(settings: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for part in path:
+        settings = settings.setdefault(part, {})
+        if not isinstance(settings, dict):
+            raise InputError(f"Setting {key!r}: {part!r} has a value already and cannot have parts.")
+    settings[last] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
+        return text
 
 
 def _layers(step: Train) -> Table:
@@ -143,12 +180,7 @@ def _layers(step: Train) -> Table:
 
     data = step.data.load()
     network = summary(step.architecture(data).build(), data.shape)
-    rows = [
-        (row.name, row.kind, "x".join(map(str, row.output)), f"{row.parameters:,}", f"{row.multiply_adds:,}")
-        for row in network.rows
-    ]
-    rows.append(("all", "", "", f"{network.parameters:,}", f"{network.multiply_adds:,}"))
-    return terminal.table(listing(step.model.name, ("layer", "kind", "output", "parameters", "multiply-adds"), rows))
+    return terminal.table(network.table(step.model.name))
 
 
 def _assist(step: Train, store: Store, agreed: Callable[[bool], bool]) -> bool:
@@ -178,6 +210,4 @@ def _print(run: Run, seconds: str, json: str | None, plot: Path | None) -> None:
     terminal.show(json).print(terminal.table(listing(fit.title, ("", ""), rows)))
     terminal.write_json({"run": run.id, "folder": str(run.folder), **run.result}, json)
     if plot is not None:
-        from radii.report.charts import save
-
-        save(fit.chart(), plot)
+        terminal.draw(fit.chart(), plot)

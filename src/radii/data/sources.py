@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.atomic import write_whole
-from radii.data import cache, formats, hub, variant_chain
+from radii.data import cache, hub, variant_chain
 from radii.data.dataset import Data
-from radii.data.formats import Encoded, Reading, Side, Source
+from radii.data.formats import reader
+from radii.data.formats.reader import Encoded, Reading, Side, Source
 from radii.environment import data_folder
 from radii.errors import InputError, checked, unknown_name
 from radii.randomness import numpy_stream
@@ -198,14 +199,14 @@ def listing() -> list[Listing]:
     listed = {Path(line.path) for line in lines if line.path}
     for root in _roots():
         for path in sorted(root.iterdir()) if root.is_dir() else []:
-            if path not in listed and not path.name.startswith(".") and formats.format_of(path):
+            if path not in listed and not path.name.startswith(".") and reader.format_of(path):
                 lines.append(_local_listing(path.stem, "your own", path))
     return lines
 
 
 def _local_listing(name: str, contents: str, path: Path) -> Listing:
-    size = sum(file.stat().st_size for file in formats.regular_files(path)) / 1e6
-    known = formats.known_identity(path)
+    size = sum(file.stat().st_size for file in reader.regular_files(path)) / 1e6
+    known = reader.known_identity(path)
     return Listing(name, contents, str(path.parent), str(path), size, known is not None and cache.has(known))
 
 
@@ -238,7 +239,7 @@ def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDAr
 
 
 def _location(name: str, path: Path) -> DatasetLocation:
-    return DatasetLocation(name, path, formats.identity(path))
+    return DatasetLocation(name, path, reader.identity(path))
 
 
 def _base(location: DatasetLocation) -> Data:
@@ -263,7 +264,7 @@ def _base(location: DatasetLocation) -> Data:
 
 def open_location(location: DatasetLocation) -> Source:
     """Open the dataset at ``location`` without decoding it; a split without points and a single class are refused."""
-    source = _digits() if location.path is None else formats.open_source(location.path, location.reading)
+    source = _digits() if location.path is None else reader.open_source(location.path, location.reading)
     _check(source, location.name)
     return source
 

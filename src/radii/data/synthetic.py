@@ -37,12 +37,6 @@ def sphere(n: int, dimension: int, radius: float, generator: Generator) -> Point
     return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
-def ball(n: int, dimension: int, radius: float, generator: Generator) -> Points:
-    """``n`` uniform points of the L2 ball in R^``dimension``: direction by ``generator``, length ``radius`` U^(1/d)."""
-    reach = generator.random((n, 1)) ** (1 / dimension)
-    return sphere(n, dimension, radius, generator) * reach
-
-
 def concentric_spheres(n: int, dimension: int, outer: float, generator: Generator) -> tuple[Points, Labels]:
     """``n`` points in R^``dimension`` by ``generator``: class 0 on the unit sphere, class 1 at radius ``outer``."""
     y = generator.integers(0, 2, n)
@@ -93,12 +87,6 @@ def slabs(n: int, dimension: int, gap: float, generator: Generator) -> tuple[Poi
     x = generator.random((n, dimension))
     x[:, 0] = x[:, 0] * (1 - gap) / 2 + np.where(y == 1, (1 + gap) / 2, 0.0)
     return x, y
-
-
-def gaussian_model(n: int, theta: Points, sigma: float, generator: Generator) -> tuple[Points, Labels]:
-    """``n`` labels ±1, equally likely, and x ~ N(y ``theta``, ``sigma``^2 I) by ``generator``."""
-    y = generator.integers(0, 2, n) * 2 - 1
-    return y[:, None] * theta + sigma * generator.standard_normal((n, len(theta))), y
 
 
 def bernoulli_model(n: int, theta: Points, tau: float, generator: Generator) -> tuple[Points, Labels]:

@@ -24,8 +24,6 @@ from radii.models.classifier import ask, check_inputs, check_labels, frozen, pre
 from radii.randomness import stream
 from radii.threat import Ball, per_row
 
-__all__ = ["PointTable", "Scores", "evaluate", "joined"]
-
 
 @checked
 def evaluate(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
 from radii.errors import InputError
 
@@ -66,10 +66,8 @@ def paired_difference(
 
 def _wilson(successes: int, n: int, confidence: float) -> tuple[float, float, float]:
     """A share with the ends of Wilson's score interval."""
-    z, share = float(norm.ppf((1 + confidence) / 2)), successes / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return share, max(middle - half, 0.0), min(middle + half, 1.0)
+    interval = binomtest(successes, n).proportion_ci(confidence, "wilson")
+    return successes / n, float(interval.low), float(interval.high)
 
 
 def _correlation(both: int, second: int, first: int, neither: int) -> float:

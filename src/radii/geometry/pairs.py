@@ -14,7 +14,7 @@ from radii.data import gallery
 from radii.data.dataset import Dataset, as_float
 from radii.errors import InputError
 from radii.geometry.separation import Separation
-from radii.threat import format_radius
+from radii.rounding import format_radius
 
 
 @dataclass(frozen=True)

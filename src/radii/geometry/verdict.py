@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from radii.geometry.astuteness import Astuteness
 from radii.geometry.separation import Separation
-from radii.threat import format_radius
+from radii.rounding import format_radius
 
 
 def separation_sentence(separation: Separation, epsilon: float, what: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.models.classifier import frozen
+from radii.tables import Table, Tabular, listing
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class LayerSummary:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Tabular):
     """The layers in the order in which they ran."""
 
     rows: tuple[LayerSummary, ...]
@@ -48,16 +49,14 @@ class Summary:
         """The cost of one input's forward pass."""
         return sum(row.multiply_adds for row in self.rows)
 
-    def __str__(self) -> str:
-        width = max((len(row.name) for row in self.rows), default=0)
-        kinds = max((len(row.kind) for row in self.rows), default=0)
-        last = LayerSummary("all", "", (), self.parameters, self.multiply_adds)
+    def table(self, title: str = "") -> Table:
+        """One row per layer, and one for all of them."""
+        every = (*self.rows, LayerSummary("all", "", (), self.parameters, self.multiply_adds))
         lines = [
-            f"{row.name:{width}}  {row.kind:{kinds}}  {'x'.join(map(str, row.output)):>12}  "
-            f"{row.parameters:>12,}  {row.multiply_adds:>14,}"
-            for row in (*self.rows, last)
+            (row.name, row.kind, "x".join(map(str, row.output)), f"{row.parameters:,}", f"{row.multiply_adds:,}")
+            for row in every
         ]
-        return "\n".join(lines)
+        return listing(title, ("layer", "kind", "output", "parameters", "multiply-adds"), lines)
 
 
 def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:

@@ -19,7 +19,7 @@ import vl_convert
 from radii.atomic import check_chart, write_whole
 from radii.errors import InputError
 from radii.report import axes
-from radii.report.theme import theme
+from radii.report.theme import DARK, LIGHT
 from radii.tables import ChartSpec, Field, distinct
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -75,7 +75,7 @@ def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int =
         titled: whether title and note are in the picture.
         width: in pixels.
     """
-    look = theme(dark)
+    look = DARK if dark else LIGHT
     drawing = _vega_lite(spec)
     drawing["layer"] = [layer for layer in drawing["layer"] if layer.get("name") != axes.HOVER]
     drawing.pop("params", None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from radii.rounding import format_radius
 from radii.studies.assess import REFERENCES, Assessment
-from radii.threat import format_radius
 
 
 @dataclass(frozen=True)

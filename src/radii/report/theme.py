@@ -95,12 +95,3 @@ DARK = Theme(
     line="#2e3742",
     series=("#6aa5ff", "#f26a30", "#5aeec4", "#a5689a", "#e6de58", "#d8e0fa"),
 )
-
-
-def theme(dark: bool) -> Theme:
-    """The theme by name.
-
-    Args:
-        dark: the dark theme instead of the light one.
-    """
-    return DARK if dark else LIGHT

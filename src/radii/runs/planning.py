@@ -21,9 +21,9 @@ from radii.runs.store import Run, Store
 from radii.spec import explain, setting_names
 from radii.threat import Ball
 from radii.training.certified import certified_plan
-from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 from radii.training.recipes import Plan, laid_over, plan
+from radii.training.schedule import Recipe
 
 MODEL, METHOD = "simple-convnet", "natural"  # what is trained unless the user says otherwise
 Settings = Mapping[str, Any]

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radii.budget import BUDGETS as BUDGETS
-from radii.budget import Budget as Budget
+from radii.budget import Budget
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step

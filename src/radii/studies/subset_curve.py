@@ -8,12 +8,13 @@ from typing import Any
 
 from radii.data.dataset import Data
 from radii.errors import InputError
+from radii.rounding import format_radius
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import Certify, Train
 from radii.runs.store import Run, Store
 from radii.studies.scaling_forecast import Forecast, forecast
 from radii.studies.study import ScalingCurve
-from radii.threat import Ball, format_radius
+from radii.threat import Ball
 
 PARTS = (8, 4, 2, 1)  # of the train split: four sizes leave three to fit, which can validate a doubling
 SEEDS = 2

@@ -48,9 +48,9 @@ from radii.spec import read_toml
 from radii.studies.grid import Axes, CertifyMeasure, EvaluateMeasure, Grid, Measure, Part, ProveMeasure, analyze, source
 from radii.studies.study import STUDIES, Study
 from radii.threat import Ball
-from radii.training.loop import Recipe
 from radii.training.objectives import METHODS
 from radii.training.recipes import laid_over
+from radii.training.schedule import Recipe
 
 TABLES = ("model", "method", "budget")
 FIELDS = {

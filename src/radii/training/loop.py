@@ -32,8 +32,7 @@ from radii.training.distributed import Team, team
 from radii.training.events import curves
 from radii.training.objectives.objective import Loss, Moment, Objective
 from radii.training.optimizers import WeightAverage
-from radii.training.schedule import Optimizer
-from radii.training.schedule import Recipe as Recipe
+from radii.training.schedule import Optimizer, Recipe
 
 
 @dataclass(frozen=True)

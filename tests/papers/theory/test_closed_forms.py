@@ -10,7 +10,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from radii.data import synthetic
-from radii.data.synthetic import ball, orthogonal, random_function, sphere
+from radii.data.synthetic import orthogonal, random_function, sphere
 from radii.geometry.neighbor_curve import NeighborLaw
 from radii.papers.theory import (
     bernoulli_model,
@@ -137,7 +137,7 @@ def test_concentration_numbers() -> None:
 
 def test_first_coordinate_of_the_ball() -> None:
     draw = numpy_stream(0, "ball")
-    whole = ball(20_000, 5, 1.0, draw)[:, 0]
+    whole = (sphere(20_000, 5, 1.0, draw) * draw.random((20_000, 1)) ** (1 / 5))[:, 0]
     alone = concentration.ball_coordinate(20_000, 5, draw)
     for epsilon in (0.1, 0.4):
         exact = concentration.half_ball_neighborhood(epsilon, 5)
@@ -213,7 +213,8 @@ def test_gaussian_closed_form_against_real_points() -> None:
     draw = numpy_stream(0, "gaussian")
     sample = gaussian_model.Draw.random(300, 0.6, draw)
     w, epsilon = sample.mean(3), 0.1
-    x, y = synthetic.gaussian_model(20_000, sample.theta, sample.sigma, draw)
+    y = draw.integers(0, 2, 20_000) * 2 - 1
+    x = y[:, None] * sample.theta + sample.sigma * draw.standard_normal((len(y), len(sample.theta)))
     broken = (y * (x @ w) - epsilon * np.abs(w).sum() <= 0).mean()
     assert broken == pytest.approx(gaussian_model.robust_error(w, sample.theta, sample.sigma, epsilon), abs=0.015)
     assert gaussian_model.predicted_error(gaussian_model.samples_needed(1e6, 0.6, 0.1), 1e6, 0.6, 0.1) == pytest.approx(

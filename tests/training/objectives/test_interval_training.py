@@ -16,10 +16,11 @@ from radii.models.classifier import Classifier
 from radii.models.zoo.interval_network import ClipPixels, IntervalNetwork, start_for_intervals
 from radii.threat import Ball
 from radii.training.boxes import Boxes, pass_box
-from radii.training.loop import Recipe, train
+from radii.training.loop import train
 from radii.training.objectives.bound_propagation import IntervalBounds
 from radii.training.objectives.interval_training import FastIBP, MtlIBP, Sabr, box_around, regularizers
 from radii.training.objectives.objective import Moment
+from radii.training.schedule import Recipe
 
 BALL = Ball("linf", 0.1)
 

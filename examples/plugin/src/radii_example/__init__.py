@@ -14,10 +14,11 @@ from torch import Generator, Tensor, nn
 from radii import Ball, Certificate
 from radii.attacks.attack import AttackResult
 from radii.attacks.square import Square
+from radii.budget import Budget
 from radii.models.classifier import predict
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import AuditStep
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import listing
 from radii.training.objectives.objective import Loss, Moment
 

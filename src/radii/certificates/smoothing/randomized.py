@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom, norm
+from scipy.stats import norm
 from torch import Tensor, nn
 
 from radii import progress
@@ -153,39 +153,6 @@ def certify_sequential(
         sigma=sigma,
         samples=torch.from_numpy(votes.counts.sum(1)),
     )
-
-
-def predict(
-    model: nn.Module,
-    x: Tensor,
-    sigma: float,
-    *,
-    samples: int = 1000,
-    alpha: float = 0.001,
-    seed: int = 0,
-    box: Box | None = (0.0, 1.0),
-    batch: int = BATCH,
-) -> Tensor:
-    """PREDICT of Cohen et al. 2019: the smoothed class of each input, or -1 where votes leave it open: [n].
-
-    A two-sided binomial test of the two leading classes: wrong with probability at most ``alpha`` for each input.
-
-    Args:
-        model: a network from inputs to logits.
-        x: inputs [n, …] in ``box``.
-        sigma: standard deviation of the noise.
-        samples: votes for each input; default 1,000.
-        alpha: error probability; default 0.001.
-        seed: seed of the noise; default 0.
-        box: the least and the greatest value of an input; default (0, 1), None: no limit.
-        batch: noisy inputs in one forward pass.
-    """
-    with frozen(model):
-        votes, _ = _voting(model, x, sigma, seed, box, batch)
-        _draw_all(votes, samples, "predicting")
-    second, first = np.sort(_classes(votes), 1)[:, -2:].T
-    chance = np.minimum(2 * binom.sf(first - 1, first + second, 0.5), 1)
-    return torch.from_numpy(np.where(chance <= alpha, _classes(votes).argmax(1), -1))
 
 
 def estimate(

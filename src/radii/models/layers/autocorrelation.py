@@ -22,7 +22,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 TOOM_FROM_CHANNELS = 48  # below, one product of all pairs of taps is launched faster
-STRIPS_FROM_WIDTH = 256  # below, a whole matrix is in the cache anyway
 _INFINITY = float("inf")
 _POINTS = (_INFINITY, 1.0, -2.0, -0.5, 0.0)  # 1/point is the point at the mirrored place
 _INVERSE = (4, 1, 3, 2, 0)
@@ -72,19 +71,8 @@ def _kept_signs(values: Tensor) -> Tensor:
 
 def gram_row_sums(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Row sums of |W^T W| for a matrix ``weight`` [out, in], and its signs, for :func:`add_gram_gradient`."""
-    width = weight.shape[1]
-    if width < STRIPS_FROM_WIDTH or not _in_plain_memory(weight):
-        gram = weight.T @ weight
-        return gram.abs().sum(1), _kept_signs(gram)
-    from radii.models.layers.gram_kernels import take_sums  # numba is slow to import
-
-    sums, signs = weight.new_zeros(width), weight.new_empty(width, width, dtype=torch.int8)
-    rows = -(-width // 8)
-    for start in range(0, width, rows):
-        # Half of the product is spared, and a strip stays in the cache between its product and its sums.
-        strip = weight[:, start : start + rows].T @ weight[:, start:]
-        take_sums(strip.numpy(), start, sums.numpy(), signs.numpy())
-    return sums, signs
+    gram = weight.T @ weight
+    return gram.abs().sum(1), _kept_signs(gram)
 
 
 def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: Tensor) -> Tensor:
@@ -93,12 +81,6 @@ def add_gram_gradient(result: Tensor, weight: Tensor, signs: Tensor, gradient: T
     ``signs`` by :func:`gram_row_sums`, g = ``gradient`` [in].
     """
     return result.addmm_(weight, _mirrored(signs, gradient))
-
-
-def _in_plain_memory(weight: Tensor) -> bool:
-    """Whether a compiled loop can read the numbers: a real float tensor on the CPU, not a stand-in of an export."""
-    plain = type(weight) in (Tensor, torch.nn.Parameter) and weight.device.type == "cpu"
-    return plain and weight.dtype in (torch.float32, torch.float64)
 
 
 # --- any kernel: one product of all pairs of taps -------------------------------------------------

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from radii.budget import Budget
 from radii.papers.paper_steps import MeasureInterclassDistance, MeasureNeighborDistances, MeasureSpectrum, MeasureVolume
 from radii.runs.inputs import DataSpec
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import Field, table
 
 BANDS = ((1, 16), (1, 512), (513, 3072), (2049, 3072), (1, 3072))

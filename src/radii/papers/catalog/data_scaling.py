@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import named_training, train_step
 from radii.runs.steps import Certify, Train
-from radii.studies.study import Budget, Cell, Findings, Measured, Place, ScalingCurve, Study, mean
+from radii.studies.study import Cell, Findings, Measured, Place, ScalingCurve, Study, mean
 from radii.tables import ChartSpec, Field, Row, table
 from radii.training.recipes import NOTHING, Settings, laid_over
 

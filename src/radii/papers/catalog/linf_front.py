@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import Certify, Train
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
 from radii.training.certified import certified_plan

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import named_training
 from radii.runs.steps import Prove
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
 from radii.training.recipes import NOTHING, Settings

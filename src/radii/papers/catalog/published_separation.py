@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import AuditStep
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, table
 
 EPSILON = {"digits": 0.1, "mnist": 0.1, "fashion-mnist": 0.1, "cifar10": 0.031, "svhn": 0.031}

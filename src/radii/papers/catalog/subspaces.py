@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from radii.budget import Budget
 from radii.papers.catalog.data_scaling import (
     EPOCH,
     LIPSCHITZ,
@@ -21,7 +22,7 @@ from radii.papers.catalog.data_scaling import (
 )
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import Certify
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.training.recipes import Settings
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from radii.budget import Budget
 from radii.papers.paper_steps import Theory
 from radii.papers.theory.statements import STATEMENTS
-from radii.studies.study import Budget, Cell, Findings, Measured, Study
+from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import table
 
 # Seconds, no trained network among them.

@@ -16,9 +16,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
+from radii.budget import BUDGETS, Budget
 from radii.errors import InputError, unknown_name
 from radii.papers.published import Fact, lookup
-from radii.studies.study import BUDGETS, Budget
 
 Relation = Literal["=", "≤", "≥", "<", ">", "rank"]
 Kind = Literal["paper", "printed", "finding"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from radii.budget import Budget
 from radii.papers.claims.claim import Figure
 from radii.papers.claims.judgment import ROUNDING, Verdict, beyond
 from radii.papers.published import Fact, facts, paper_name
-from radii.studies.study import Budget
 from radii.tables import ChartSpec, Field, Table
 
 NEAR = 0.05  # of a share: what the title of the chart counts

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from radii.budget import Budget
 from radii.papers.claims.checks import check_function, rank_correlation
 from radii.papers.claims.claim import Claim, Figure, Kind
 from radii.papers.claims.study_cells import StudyCells
 from radii.runs.store import Store
 from radii.studies.results import SHIPPED, Evidence, find
-from radii.studies.study import Budget
 from radii.tables import Table, listing
 
 Status = Literal["fails", "holds", "as printed", "finding", "not run"]

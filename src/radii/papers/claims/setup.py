@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from radii.budget import Budget
 from radii.errors import InputError
 from radii.papers.claims.judgment import Verdict
 from radii.runs.inputs import DataSpec
 from radii.runs.step import Step
 from radii.runs.steps import AuditStep, Certify, Evaluate, Prove, Train
 from radii.spec import Spec
-from radii.studies.study import Budget, registered_study
+from radii.studies.study import registered_study
 
 
 def setup(verdict: Verdict) -> str:
