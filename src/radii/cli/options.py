@@ -33,30 +33,18 @@ ModelName = Annotated[
         help="A run, a bundle, FILE.py:factory, module:factory, timm:NAME, hf:REPOSITORY, .onnx.",
     ),
 ]
-Threat = Annotated[str, typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5.")]
-OptionalThreat = Annotated[
-    str | None, typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5.")
-]
-Threats = Annotated[
-    list[str] | None,
-    typer.Option("--threat", help="NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5; may be repeated."),
-]
+_THREAT = "NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5"
+Threat = Annotated[str, typer.Option("--threat", help=f"{_THREAT}.")]
+OptionalThreat = Annotated[str | None, typer.Option("--threat", help=f"{_THREAT}.")]
+Threats = Annotated[list[str] | None, typer.Option("--threat", help=f"{_THREAT}; may be repeated.")]
 NormName = Annotated[str | None, typer.Option("--norm", help="l1, l2 or linf, at its usual radius; not with --threat.")]
-Points = Annotated[int, typer.Option("--points", min=1, help="Class-balanced points of a split; all if it has fewer.")]
-OptionalPoints = Annotated[
-    int | None, typer.Option("--points", min=1, help="Class-balanced points of a split; all if it has fewer.")
-]
-Weights = Annotated[
-    Path | None,
-    typer.Option("--weights", metavar="FILE", help="State dict (.pth, .pt) or safetensors for FILE.py:factory."),
-]
+_POINTS = typer.Option("--points", min=1, help="Class-balanced points of a split; all if it has fewer.")
+Points = Annotated[int, _POINTS]
+OptionalPoints = Annotated[int | None, _POINTS]
+_WEIGHTS = "State dict (.pth, .pt) or safetensors for FILE.py:factory"
+Weights = Annotated[Path | None, typer.Option("--weights", metavar="FILE", help=f"{_WEIGHTS}.")]
 EveryWeights = Annotated[  # the first file belongs to the first model, and so on
-    list[Path] | None,
-    typer.Option(
-        "--weights",
-        metavar="FILE",
-        help="State dict (.pth, .pt) or safetensors for FILE.py:factory; may be repeated.",
-    ),
+    list[Path] | None, typer.Option("--weights", metavar="FILE", help=f"{_WEIGHTS}; may be repeated.")
 ]
 Mean = Annotated[
     str | None,
@@ -80,23 +68,22 @@ Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads o
 StoreFolder = Annotated[
     Path | None, typer.Option("--store", metavar="FOLDER", help="Folder of runs; $RADII_RUNS or ./radii-runs.")
 ]
-OptionalSuite = Annotated[
-    str | None, typer.Option("--suite", help="Attacks: fast, standard, sampled, exhaustive, black-box or pgd.")
-]
-Suite = Annotated[str, typer.Option("--suite", help="Attacks: fast, standard, sampled, exhaustive, black-box or pgd.")]
+_SUITE = typer.Option("--suite", help="Attacks: fast, standard, sampled, exhaustive, black-box or pgd.")
+Suite = Annotated[str, _SUITE]
+OptionalSuite = Annotated[str | None, _SUITE]
 Complete = Annotated[
     float,
     typer.Option("--complete", min=0, metavar="SECONDS", help="A point: complete verification closes its bracket."),
 ]
 Alpha = Annotated[float, typer.Option("--alpha", help="Largest probability of a wrong statement.")]
-SearchSeconds = Annotated[float, typer.Option("--seconds", min=0.001, help="Time limit of each complete search.")]
-OptionalSearchSeconds = Annotated[
-    float | None, typer.Option("--seconds", min=0.001, help="Time limit of each complete search.")
-]
+_SECONDS = typer.Option("--seconds", min=0.001, help="Time limit of each complete search.")
+SearchSeconds = Annotated[float, _SECONDS]
+OptionalSearchSeconds = Annotated[float | None, _SECONDS]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
-BudgetName = Annotated[str, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]
-OptionalBudget = Annotated[str | None, typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")]
+_BUDGET = typer.Option("--budget", help="How much work: smoke, cpu, night or paper.")
+BudgetName = Annotated[str, _BUDGET]
+OptionalBudget = Annotated[str | None, _BUDGET]
 
 Target = TypeVar("Target", Path | None, str | None)
 
