@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from radii.data import formats, sources, variant_chain
-from radii.data.formats import Side
+from radii.data import sources, variant_chain
+from radii.data.formats.reader import Side, format_of
 from radii.tables import Table, Tabular, table
 
 
@@ -80,7 +80,7 @@ def describe(name: str) -> Description:
         rows = sources.split_rows(labels["all"], location.name)
         labels = {side: labels["all"][own] for side, own in zip(("train", "test"), rows, strict=True)}
     counts = {side: tuple(np.bincount(y, minlength=len(source.classes)).tolist()) for side, y in labels.items()}
-    kind = "bundled" if location.path is None else formats.format_of(location.path) or ""
+    kind = "bundled" if location.path is None else format_of(location.path) or ""
     return Description(
         name,
         "" if location.path is None else str(location.path),
