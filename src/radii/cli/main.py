@@ -37,7 +37,7 @@ COMMANDS = {  # with the first line of its help, so that the list of commands lo
     "study": "Run the papers' studies and your own; nothing is computed twice.",
     "forecast": "How much data does a target need? For example: radii forecast data-scaling --target 0.7.",
     "claims": "Which statements of the papers hold: measured beside published, with the evidence.",
-    "datasets": "List the datasets of this machine and those that could be downloaded.",
+    "datasets": "List datasets that a name reaches, or describe one: radii datasets photos+resize:64.",
     "variants": "Draw a dataset's variants side by side, for example: radii variants mnist --smooth 2 5 8.",
     "runs": "List, show, compare and delete committed runs.",
 }
