@@ -215,7 +215,40 @@ def test_a_graph_of_a_fixed_batch(radii: Callable[..., Any], trained: nn.Sequent
     torch.onnx.export(nn.Flatten().eval(), (torch.rand(1, 1, 9, 9),), "nine.onnx", dynamo=True, verbose=False)
     outcome = radii("evaluate", "nine.onnx", "digits", "--threat", "linf:0.02", "--points", "10")
     assert outcome.code == 2
-    assert "nine.onnx takes inputs of shape (1, 9, 9), got (1, 8, 8)" in outcome.err
+    assert "Inputs must have shape (1, 9, 9), got (1, 8, 8) instead" in outcome.err
+    turned = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
+    torch.onnx.export(turned, (torch.rand(1, 8, 8, 1),), "turned.onnx", dynamo=True, verbose=False)
+    outcome = radii("evaluate", "turned.onnx", "digits", "--threat", "linf:0.02", "--points", "10")
+    assert outcome.code == 2  # channels last: as many numbers in another order
+    assert "Inputs must have shape (8, 8, 1), got (1, 8, 8) instead" in outcome.err
+
+
+def test_a_graph_has_gradients_and_the_scores_of_its_original(
+    radii: Callable[..., Any], trained: nn.Sequential
+) -> None:
+    """The same attacks on the exported network and on the network: the same robust accuracy, proofs included."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    torch.onnx.export(trained.eval(), (torch.rand(1, 1, 8, 8),), "one.onnx", dynamo=True, verbose=False)
+    at = ("digits", "--threat", "linf:0.05", "--points", "40", "--suite", "fast", "--json", "-")
+    graph = json.loads(radii("evaluate", "one.onnx", *at).out)
+    original = json.loads(radii("evaluate", "mine.py:net", *at, "--weights", "w.pth").out)
+    for key in ("clean", "robust"):
+        assert graph[key] == original[key]
+    assert 0 < graph["robust"]["unbroken"]["value"] < graph["clean"]["value"]
+
+
+def test_a_graph_that_torch_cannot_run_is_asked(
+    radii: Callable[..., Any], trained: nn.Sequential, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    network = nn.Sequential(*trained, nn.Hardswish()).eval()
+    torch.onnx.export(network, (torch.rand(1, 1, 8, 8),), "swish.onnx", dynamo=True, verbose=False)
+    outcome = radii("evaluate", "swish.onnx", "digits", "--threat", "linf:0.02", "--points", "10")
+    assert outcome.code == 0, outcome.err
+    assert "attacked without gradients: swish.onnx: node" in caplog.text
+    assert "suite black-box" in outcome.out
 
 
 def test_a_model_of_other_classes(radii: Callable[..., Any], trained: nn.Sequential) -> None:

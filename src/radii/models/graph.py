@@ -51,18 +51,24 @@ class Graph:
 
 
 class GraphNetwork(nn.Module):
-    """A graph that runs in torch, with gradients: inputs [n, *input_shape] to outputs [n, numbers]."""
+    """A graph that runs in torch, with gradients: inputs [n, *input_shape] to outputs [n, numbers].
 
-    def __init__(self, graph: Graph) -> None:
+    Args:
+        graph: the operations.
+        strict: inputs of another shape are refused even if they have as many numbers; a property's inputs are flat.
+    """
+
+    def __init__(self, graph: Graph, strict: bool = False) -> None:
         super().__init__()
-        self.graph = graph
+        self.graph, self.strict = graph, strict
         self._names = {name: f"constant_{number}" for number, name in enumerate(graph.constants)}
         for name, place in self._names.items():
             self.register_buffer(place, graph.constants[name])
 
     def forward(self, x: Tensor) -> Tensor:
         """The network's result for each example, flattened to one row."""
-        if x.shape[1:].numel() != torch.Size(self.graph.shape).numel():
+        same = x.shape[1:] == torch.Size(self.graph.input_shape)
+        if not same and (self.strict or x.shape[1:].numel() != torch.Size(self.graph.shape).numel()):
             raise InputError(f"Inputs must have shape {self.graph.input_shape}, got {tuple(x.shape[1:])} instead.")
         values = {self.graph.input: x.reshape(len(x), *self.graph.shape)}
         values |= {name: getattr(self, place) for name, place in self._names.items()}

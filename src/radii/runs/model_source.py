@@ -7,6 +7,7 @@ wherever the model's files are.
 from __future__ import annotations
 
 import hashlib
+import logging
 import pickle
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -77,21 +78,24 @@ class ModelFile(UserModel):
 
     @property
     def answers_only(self) -> bool:
-        """ONNX graphs are run, not differentiated."""
-        return self.format == "onnx"
+        """Whether it is an ONNX graph that torch cannot run; others have gradients."""
+        from radii.models.io.foreign import open_onnx
+
+        return self.format == "onnx" and bool(open_onnx(Path(self.path), self.sha256).obstacle)
 
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The model in eval mode."""
+        from radii.models.io.foreign import load_pt2, open_onnx
+
         path = Path(self.path)
         _check_content(path, _digest(path), self.sha256)
         if self.format == "pt2":
-            from radii.models.io.foreign import load_pt2
-
             return LoadedModel(load_pt2(path, {*self.trust} & {self.path}), self.label)
         if self.format == "onnx":
-            from radii.models.io.foreign import OnnxModel
-
-            return LoadedModel(OnnxModel(path), self.label, has_gradients=False)
+            network = open_onnx(path, self.sha256)
+            if network.obstacle:
+                logging.getLogger("radii").warning("It is attacked without gradients: %s", network.obstacle)
+            return LoadedModel(network.model, self.label, has_gradients=not network.obstacle)
         model, architecture = load_bundle(path, self.trust)
         return LoadedModel(model, self.label, architecture)
 
