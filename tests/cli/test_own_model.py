@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from radii.data.sources import load
+from radii.models.io.foreign import open_onnx
 
 CODE = """
 import torch
@@ -257,3 +258,27 @@ def test_a_model_of_other_classes(radii: Callable[..., Any], trained: nn.Sequent
     outcome = radii("evaluate", "many.py:net", "digits", "--weights", "many.pth", *AT)
     assert outcome.code == 2
     assert "knows 1000 classes, digits has 10" in outcome.err
+
+
+def test_the_options_of_a_model_are_the_same_everywhere(radii: Callable[..., Any]) -> None:
+    for command in ("assess", "attack", "certify", "evaluate", "export", "gate"):
+        shown = radii(command, "--help").out
+        assert all(option in shown for option in ("--mean", "--std", "--outputs", "--trust", "--weights")), command
+
+
+def test_an_own_model_is_exported_with_its_normalization(radii: Callable[..., Any], trained: nn.Sequential) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    options = ("--weights", "w.pth", "--mean", "0.5", "--std", "0.25")
+    outcome = radii("export", "mine.py:net", "n.onnx", "--on", "digits", "--no-certificate", *options)
+    assert outcome.code == 0, outcome.err
+    x = torch.rand(4, 1, 8, 8)
+    assert torch.allclose(open_onnx(Path("n.onnx")).model(x), trained.eval()((x - 0.5) / 0.25), atol=1e-4)
+    for arguments, says in (
+        (("mine.py:net", "n.onnx", "--weights", "w.pth"), "needs a dataset"),
+        (("n.onnx", "m.onnx"), "is exported already"),
+        (("mine.py:estimator", "m.onnx", "--on", "digits"), "only answers"),
+    ):
+        outcome = radii("export", *arguments)
+        assert outcome.code == 2
+        assert says in outcome.err

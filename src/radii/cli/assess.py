@@ -29,9 +29,7 @@ def assess(
         typer.Option("--model", metavar="MODEL", help="Your own model, as in evaluate; may be repeated."),
     ] = None,
     weights: options.EveryWeights = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    trust: options.Trust = None,
+    interface: options.ModelInterface = options.PLAIN,
     references: Annotated[bool, typer.Option(help="Train radii's two classifiers and show them, too.")] = True,
     threat: options.OptionalThreat = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
@@ -60,7 +58,7 @@ def assess(
 
     members(suite)  # a wrong name is reported before anything is loaded
     folder = options.open_store(store)
-    own = _own_models(dataset, folder, model or [], weights or [], mean, std, trust)
+    own = _own_models(dataset, folder, model or [], weights or [], interface)
     plan = plan_assessment(
         dataset, threat, models=own, references=references, epochs=epochs, points=points, suite=suite, seed=seed,
         store=folder, forecast=forecast, complete=complete,
@@ -85,9 +83,7 @@ def _own_models(
     store: Store,
     names: list[str],
     weights: list[Path],
-    mean: str | None,
-    std: str | None,
-    trust: list[str] | None,
+    interface: options.ModelInterface,
 ) -> dict[str, ModelSource]:
     """The user's models by the name that the report gives them."""
     from radii.cli.evaluate import model_name
@@ -98,7 +94,7 @@ def _own_models(
     data, found = DataSpec.of(dataset), {}
     for number, name in enumerate(names):
         own = weights[number] if number < len(weights) else None
-        source = options.open_model(name, store, data, weights=own, trust=trust, mean=mean, std=std)
+        source = options.open_model(name, store, data, interface, own)
         label = model_name(source)
         found[label if label not in found else f"{label} ({number + 1})"] = source
     return found

@@ -26,10 +26,7 @@ def attack(
     ] = None,
     points: options.Points = 1000,
     weights: options.Weights = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    outputs: options.ModelOutputs = "auto",
-    trust: options.Trust = None,
+    interface: options.ModelInterface = options.PLAIN,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Adversarial inputs, labels and successes as .npz.")
     ] = None,
@@ -50,7 +47,7 @@ def attack(
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
     ball, folder = Ball.parse(threat), options.open_store(store, device)
     data = DataSpec.of(dataset)
-    source = options.open_model(model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs)
+    source = options.open_model(model, folder, data, interface, weights)
     name = name or ("square" if getattr(source, "answers_only", False) else "apgd-ce")
     step = AttackStep(model=source, data=data, ball=ball, attack=name, points=points, seed=seed)
     with terminal.progress_shown():

@@ -46,10 +46,7 @@ def certify(
     ] = False,
     seconds: options.SearchSeconds = 60.0,
     weights: options.Weights = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    outputs: options.ModelOutputs = "auto",
-    trust: options.Trust = None,
+    interface: options.ModelInterface = options.PLAIN,
     vnnlib: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="ONNX and VNN-LIB files of the same points.")
     ] = None,
@@ -82,9 +79,7 @@ def certify(
     nearest = model == "nearest" or names == ["nearest"]
     source: ModelSource | NearestNeighborModel = NearestNeighborModel()
     if not nearest:
-        source = options.open_model(
-            model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs
-        )
+        source = options.open_model(model, folder, data, interface, weights)
     count = points or len(data.load().test)
     if vnnlib is not None and not isinstance(source, NearestNeighborModel):
         _write_properties(vnnlib, source, data, folder, balls, (count, seed))

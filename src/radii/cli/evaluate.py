@@ -30,10 +30,7 @@ def evaluate(
     points: options.Points = 1000,
     split: Annotated[str, typer.Option(help="test, train or both (then with gaps).")] = "test",
     weights: options.Weights = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    outputs: options.ModelOutputs = "auto",
-    trust: options.Trust = None,
+    interface: options.ModelInterface = options.PLAIN,
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also the local Lipschitz constant.")] = False,
     certify: Annotated[bool, typer.Option(help="Prove first: margins, intervals, CROWN, alpha-CROWN.")] = True,
@@ -57,8 +54,12 @@ def evaluate(
     members(suite or "standard")  # a wrong name is reported before anything is loaded
     ball, folder = Ball.parse(threat), options.open_store(store, device)
     data = DataSpec.of(dataset)
-    source = options.open_model(model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs)
-    other = None if surrogate is None else options.open_model(surrogate, folder, data, trust=trust)
+    source = options.open_model(model, folder, data, interface, weights)
+    other = (
+        None
+        if surrogate is None
+        else options.open_model(surrogate, folder, data, options.ModelInterface(trust=interface.trust))
+    )
     suite = suite or ("black-box" if getattr(source, "answers_only", False) else "standard")
     names = cast(tuple[Split, ...], ("train", "test") if split == "both" else (split,))
     steps = {

@@ -35,10 +35,7 @@ def gate(
     suite: options.OptionalSuite = None,
     points: options.OptionalPoints = None,
     weights: options.Weights = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    outputs: options.ModelOutputs = "auto",
-    trust: options.Trust = None,
+    interface: options.ModelInterface = options.PLAIN,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -68,7 +65,7 @@ def gate(
     folder = options.open_store(store, device)
     former = None if against is None else FormerGate.of(against)
     data = DataSpec.of(dataset)
-    source = options.open_model(model, folder, data, weights=weights, trust=trust, mean=mean, std=std, outputs=outputs)
+    source = options.open_model(model, folder, data, interface, weights)
     suite = suite or ("black-box" if getattr(source, "answers_only", False) else "standard")
     try:
         step = Gate(

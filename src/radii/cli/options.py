@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -152,40 +153,59 @@ def open_store(folder: Path | None, device: str = "cpu") -> Store:
     return Store.default(device) if folder is None else Store(folder, device)
 
 
+@dataclass(frozen=True)
+class ModelInterface:
+    """What a user says of a MODEL beside its name: ``--mean``, ``--std``, ``--outputs`` and ``--trust``.
+
+    A command with a parameter ``interface`` has these options; see :func:`with_shared`.
+
+    Args:
+        mean: subtracted from the pixels.
+        std: by which pixels are divided.
+        outputs: what the model returns: auto, logits or probabilities.
+        trust: import paths and files whose code may run.
+    """
+
+    mean: str | None = None
+    std: str | None = None
+    outputs: str = "auto"
+    trust: list[str] | None = None
+
+
+PLAIN = ModelInterface()
+
+
 def open_model(
     reference: str,
     store: Store,
     data: DataSpec | None,
-    *,
+    interface: ModelInterface = PLAIN,
     weights: Path | None = None,
-    trust: Sequence[str] | None = None,
-    mean: str | None = None,
-    std: str | None = None,
-    outputs: str = "auto",
 ) -> ModelSource:
     """The model that MODEL and its options name.
 
     Args:
-        reference: MODEL: a run, a file, a folder or an import path.
-        store: the folder of runs.
-        data: the dataset that the model is used on; None if there is none.
-        weights: a file of weights, for a model of this package's architectures or of a factory.
-        trust: import paths in files that may be followed.
-        mean: mean of the input normalization, per channel, separated by commas; default: the model has its own.
-        std: its standard deviation, likewise.
-        outputs: ``auto``, ``logits`` or ``probabilities``.
+        reference: MODEL as typed.
+        store: where runs are looked up.
+        data: what the model is used on.
+        interface: the options of the model.
+        weights: the value of ``--weights``.
 
     Returns:
         Where the model comes from, checked.
+
+    Raises:
+        InputError: there is no such model, or an option cannot be read.
     """
     from radii.models.classifier import parse_normalization
     from radii.runs.model_source import find_model
 
+    outputs = interface.outputs
     if outputs not in ("auto", "logits", "probabilities"):
         raise InputError(f"--outputs must be auto, logits or probabilities, got {outputs!r} instead.")
-    means, stds = parse_normalization(mean, std)
+    mean, std = parse_normalization(interface.mean, interface.std)
     return find_model(
-        reference, weights=weights, trust=trust or (), store=store, data=data, mean=means, std=stds,
+        reference, weights=weights, trust=interface.trust or (), store=store, data=data, mean=mean, std=std,
         outputs=outputs,  # type: ignore[arg-type]  # checked above
     )  # fmt: skip
 
@@ -223,20 +243,24 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No tables, no progre
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also where an error comes from.")]
 SHARED: dict[str, tuple[Any, Any]] = {"quiet": (Quiet, False), "verbose": (Verbose, False)}
 OF_DATASETS: dict[str, tuple[Any, Any]] = {"label": (Label, None), "skip_bad": (SkipBad, False)}
+OF_MODELS: dict[str, tuple[Any, Any]] = {
+    "mean": (Mean, None), "std": (Std, None), "outputs": (ModelOutputs, "auto"), "trust": (Trust, None)
+}  # fmt: skip
 
 
 def with_shared(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the options that every command has, and those of every command with a DATASET.
+    """A command with the options that every command has, and those of every command with a DATASET or a MODEL.
 
     ``--label COLUMN`` and ``--skip-bad`` are written behind the dataset's name, as ``+label:COLUMN`` and
-    ``+skip-bad``, so that every run knows them.
+    ``+skip-bad``, so that every run knows them. A parameter ``interface`` becomes the options of a MODEL.
 
     Args:
         function: the command.
     """
     signature, hints = inspect.signature(function), get_type_hints(function, include_extras=True)
     names = [name for name in ("dataset", "datasets") if name in signature.parameters]
-    added = {**(OF_DATASETS if names else {}), **SHARED}
+    of_model = OF_MODELS if "interface" in signature.parameters else {}
+    added = {**of_model, **(OF_DATASETS if names else {}), **SHARED}
     added = {name: option for name, option in added.items() if name not in signature.parameters}
 
     @functools.wraps(function)
@@ -250,14 +274,18 @@ def with_shared(function: Callable[..., Any]) -> Callable[..., Any]:
             value = values.get(name)
             if ending and value:
                 values[name] = [each + ending for each in value] if isinstance(value, list) else value + ending
+        if of_model:
+            values["interface"] = ModelInterface(**{name: said[name] for name in of_model})
         return function(*args, **values)
 
-    own = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
+    parameters = [each for each in signature.parameters.values() if each.name != "interface"]
+    own = [each.replace(annotation=hints[each.name]) for each in parameters]
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in added.items()
     ]
     command.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    hints.pop("interface", None)
     command.__annotations__ = hints | {name: annotation for name, (annotation, _) in added.items()}
     return command
 
