@@ -124,3 +124,40 @@ def test_points_that_differ_in_a_fixed_feature_never_meet() -> None:
     assert kept.summary()["minimum"] == pytest.approx(0.01)
     apart = separation(x[:1], y[:1], (x[1:], y[1:]), fixed=(0,))
     assert apart.neighbor.tolist() == [0]
+
+
+def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
+    """As spreadsheets write them in half of Europe."""
+    (tmp_path / "a.csv").write_text("size;kind\n" + "".join(f"{i},5;{i % 2}\n" for i in range(30)))
+    (tmp_path / "b.csv").write_text("size;kind\n" + "".join(f"{i}.5;{i % 2}\n" for i in range(30)))
+    first, second = (load(f"{tmp_path / name}+label:kind") for name in ("a.csv", "b.csv"))
+    assert np.array_equal(first.train.x, second.train.x)
+    assert first.train.x[0, 0] == 0.5
+
+
+def test_other_encodings_and_equal_names_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes("größe,kind\n".encode("latin1") + b"1,0\n2,1\n" * 10)
+    with pytest.raises(InputError, match=r"latin\.csv is not written in UTF-8"):
+        load(f"{tmp_path / 'latin.csv'}+label:kind")
+    (tmp_path / "words.csv").write_bytes(b"size,kind\n" + "1,groß\n2,klein\n".encode("latin1") * 10)
+    with pytest.raises(InputError, match=r"words\.csv"):
+        load(f"{tmp_path / 'words.csv'}+label:kind")
+    (tmp_path / "twice.csv").write_text("x,x,kind\n" + "1,2,0\n3,4,1\n" * 10)
+    with pytest.raises(InputError, match="must have different names, got x, x, kind"):
+        load(f"{tmp_path / 'twice.csv'}+label:kind")
+
+
+def test_a_class_without_points_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "one.csv").write_text("x,kind\n" + "".join(f"{i},{1 + i % 2}\n" for i in range(30)))
+    load(f"{tmp_path / 'one.csv'}+label:kind")
+    assert "no training point has the class 0; classes are numbered from 0" in caplog.text
+
+
+def test_archives_and_folders_of_other_files_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "photos.zip").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"photos\.zip is of no known format; unpack it first"):
+        load(str(tmp_path / "photos.zip"))
+    (tmp_path / "phone" / "cats").mkdir(parents=True)
+    (tmp_path / "phone" / "cats" / "1.heic").touch()
+    with pytest.raises(InputError, match=r"holds neither parquet files nor images \(1 \.heic\)"):
+        load(str(tmp_path / "phone"))

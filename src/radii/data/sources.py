@@ -266,7 +266,13 @@ def open_location(location: DatasetLocation) -> Source:
     """Open the dataset at ``location`` without decoding it; a split without points and a single class are refused."""
     source = _digits() if location.path is None else reader.open_source(location.path, location.reading)
     _check(source, location.name)
-    return source
+    first = next(iter(source.sides.values()))
+    absent = np.setdiff1d(np.arange(len(source.classes)), first.y)
+    if not len(absent):
+        return source
+    names = ", ".join(source.classes[number] for number in absent[:5]) + (", …" if len(absent) > 5 else "")
+    note = f"{location.name}: no training point has the class {names}; classes are numbered from 0."
+    return replace(source, notes=(*source.notes, note))
 
 
 def _check(source: Source, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,33 @@ MOST_WORDS = 50  # a column of more different words is no category
 
 
 def read_csv(path: Path, reading: Reading) -> Source:
-    """Read the CSV or TSV file ``path`` with a header line; ``reading`` says how."""
-    separator = "\t" if path.suffix.lower() == ".tsv" else ","
+    """Read the CSV or TSV file ``path`` with a header line; ``reading`` says how.
+
+    Where the header has more semicolons than commas, columns end at semicolons and commas are decimal points.
+    """
     try:
-        table = pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=separator))
+        with path.open("rb") as file:
+            header = file.readline(1 << 20)
+        semicolons = header.count(b";") > header.count(b",")
+        separator = "\t" if path.suffix.lower() == ".tsv" else ";" if semicolons else ","
+        table = pyarrow.csv.read_csv(
+            path,
+            parse_options=pyarrow.csv.ParseOptions(delimiter=separator),
+            convert_options=pyarrow.csv.ConvertOptions(decimal_point="," if _decimal_commas(path, separator) else "."),
+        )
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not written in UTF-8; convert it: iconv -f LATIN1 -t UTF-8.") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} is not a whole CSV file: {str(error).splitlines()[0]}.") from error
+    if len(set(names)) < len(names):
+        raise InputError(f"The columns of {path} must have different names, got {', '.join(names)}.")
     return read_table({"all": table}, path, reading)
+
+
+def _decimal_commas(path: Path, separator: str) -> bool:
+    with path.open("rb") as file:
+        return separator == ";" and re.search(rb"[;\n]-?\d+,\d+[;\r\n]", file.read(1 << 20)) is not None
 
 
 def read_table(tables: dict[str, pa.Table], path: Path, reading: Reading) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ IMAGES = (
 )  # fmt: skip
 ACCEPTED = "a folder of images by class, a parquet file or folder, a CSV file, or an .npz file with x and y"
 TABLES = (".csv", ".tsv", ".parquet")
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 TEST_NAMES = ("test", "validation", "valid", "val")
 
 
@@ -171,8 +173,11 @@ def open_source(path: Path, reading: Reading | None = None) -> Source:
     if kind == "folder":
         return folder.read(path, reading)
     if path.is_dir():
-        raise InputError(f"The folder {path} holds neither parquet files nor images; a dataset is {ACCEPTED}.")
-    raise InputError(f"The file {path} is of no known format; a dataset is {ACCEPTED}.")
+        kinds = Counter(file.suffix.lower() or "without an ending" for file in entries_below(path)).most_common(3)
+        holds = f" ({', '.join(f'{count} {kind}' for kind, count in kinds)})" if kinds else ""
+        raise InputError(f"The folder {path} holds neither parquet files nor images{holds}; a dataset is {ACCEPTED}.")
+    remedy = "; unpack it first" if path.suffix.lower() in ARCHIVES else ""
+    raise InputError(f"The file {path} is of no known format{remedy}; a dataset is {ACCEPTED}.")
 
 
 def check_regular(file: Path) -> None:
