@@ -35,6 +35,8 @@ def read_csv(path: Path, reading: Reading) -> Source:
             convert_options=pyarrow.csv.ConvertOptions(decimal_point="," if _decimal_commas(path, separator) else "."),
         )
         names = table.column_names
+        if any(pa.types.is_binary(kind) for kind in table.schema.types):  # what is no UTF-8 stays bytes
+            raise UnicodeDecodeError("utf-8", b"", 0, 1, "words that are no UTF-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not written in UTF-8; convert it: iconv -f LATIN1 -t UTF-8.") from error
     except (pa.ArrowException, OSError, ValueError) as error:
