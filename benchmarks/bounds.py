@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def run(quick: bool) -> list[Figure]:
         x = torch.from_numpy(np.load(root / f"{name}_100.npz")["x"]).float()
         with (root / f"{name}_cnn_a_adv_expected.csv").open() as lines:
             labels = torch.tensor([int(row["label"]) for row in csv.DictReader(lines)])
-        ours, peer = Bounded(model, tuple(x.shape[1:])), Peer(model, x[:1])
+        ours, peer = Bounded(model, tuple(x.shape[1:])), Peer(deepcopy(model), x[:1])
         for method in ("crown", "alpha-crown"):
             count = (6 if quick else 24) if method == "alpha-crown" else (12 if quick else 100)
             figures += compared(f"{name} {method}", ours, peer, x[:count], labels[:count], radius, method)

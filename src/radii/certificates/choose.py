@@ -152,7 +152,8 @@ def _completely(
     for row in torch.nonzero((radius < wanted[-1]) & (prediction >= 0))[:, 0].tolist():
         for level in (level for level in wanted if level > float(radius[row])):
             limits, point = Limits(nodes=regions), x[row : row + 1].float()
-            if decide(deployed, point, int(prediction[row]), classes, ball.with_radius(level), limits)[0] != "unsat":
+            answer = decide(deployed, point, int(prediction[row]), classes, ball.with_radius(level), limits)
+            if answer.verdict != "unsat":
                 break
             radius[row], methods[row] = level, "complete"
     return []

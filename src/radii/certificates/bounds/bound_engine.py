@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from radii.certificates.bounds.linear_maps import Convolution, Dense
+from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, Scale
 from radii.certificates.bounds.program import Bend, Linear, Plus, Program
 from radii.certificates.bounds.row_kernels import through_relu
 from radii.certificates.bounds.rows import Domain, ReluLines, ValueBounds, dot, gamma, least, pick, relu_lines
@@ -63,6 +63,9 @@ class Engine:
         if self.program.dtype != torch.float64:
             low, high = low - 2 * self.unit * low.abs() - TINY, high + 2 * self.unit * high.abs() + TINY
         known.lower[0], known.upper[0] = low.to(self.program.dtype), high.to(self.program.dtype)
+        if domain.center is not None and domain.radius is not None:
+            size = (domain.center.abs() * (1 + 4 * self.unit) + TINY).to(self.program.dtype)
+            known.balls[0] = (size, torch.ones_like(size[:1]))
         return known
 
     def forward(self, known: ValueBounds, number: int) -> None:
@@ -95,6 +98,8 @@ class Engine:
         spread, size = step.absolute(torch.cat([reach, _size(known, step.inputs[0])])).chunk(2)
         bias = 0.0 if step.bias_size is None else step.bias_size
         size = size + bias
+        if step.inputs[0] in known.balls:
+            size = torch.minimum(size, self._size_in_ball(known, step, number) + bias)
         deployed = gamma(step.terms + 2, UNIT) if self.rounding and step.terms else 0.0
         tiny = TINY * (step.terms + step.back_terms + 2)
         own = gamma(step.back_terms + 8, self.unit) if step.terms else 4 * self.unit
@@ -104,6 +109,24 @@ class Engine:
         # center and spread are off by gamma_n size each, with a few roundings more
         widened = size * (1.01 * deployed + 2.02 * gamma(step.terms + 8, self.unit)) + tiny
         return center - spread, center + spread, error, widened, size
+
+    def _size_in_ball(self, known: ValueBounds, step: Linear, number: int) -> Tensor:
+        """The largest |W| |x| of each output over an L2 ball: |W| |center| + radius |row of W|, rounded up.
+
+        A layer that scales or moves coordinates hands the ball on: |x| <= size + radius times a vector in the
+        unit ball times ``spread``, coordinate by coordinate.
+        """
+        size, spread = known.balls[step.inputs[0]]
+        assert known.domain.radius is not None
+        squares = step.linear.squares(spread.square().unflatten(1, step.in_shape))
+        if squares is None:
+            return torch.full_like(known.lower[step.inputs[0]][:, :1], torch.inf)
+        up = 1 + 2 * gamma(step.terms + 8, self.unit)
+        around, width = step.absolute(size) * up + TINY, squares.flatten(1).sqrt() * up + TINY
+        if isinstance(step.linear, Scale) or (isinstance(step.linear, Gather) and step.terms == 0):
+            bias = 0.0 if step.bias_size is None else step.bias_size
+            known.balls[number] = ((around + bias) * up, width)
+        return around + known.domain.radius * (1 + 4 * self.unit) * width
 
     def intervals(self, domain: Domain) -> ValueBounds:
         """Bounds of every value by intervals (IBP)."""

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale, TransposedConvolution
+from radii.certificates.bounds.comparisons import SPLITS, absolute, extreme, joined, maximum, split_parts
+from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, Scale, TransposedConvolution
+from radii.certificates.bounds.operands import Operands, operation_name, refusal, same
 from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Monotone, Relu, Sigmoidal, Sum
 from radii.certificates.bounds.tracing import Record, Ref, Trace
-from radii.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,14 @@ def build(trace: Trace, dtype: torch.dtype | None = None) -> Network:
             continue
         if _unread(record, values, shapes) and record.outputs[0] != trace.output:
             continue
-        layer = _converted(record, _Operands(record, values, shapes, dtype))
+        operands = Operands(record, values, shapes, dtype, layers)
+        if len(record.outputs) > 1 and operation_name(record) in SPLITS:
+            for number, part, shape in split_parts(record, operands):
+                layers[number], shapes[number] = part, shape
+            continue
+        layer = _converted(record, operands)
         if isinstance(layer, int):  # the same value under another number
-            layers[record.outputs[0]] = Affine(record.layer, (layer,), Gather(_same, shapes[layer]), None)
+            layers[record.outputs[0]] = Affine(record.layer, (layer,), Gather(same, shapes[layer]), None)
         else:
             layers[record.outputs[0]] = layer
         shapes[record.outputs[0]] = record.shape
@@ -79,74 +85,22 @@ def _run_again(record: Record, values: dict[int, Tensor]) -> dict[int, Tensor]:
     return dict(zip(record.outputs, (value for value in results if isinstance(value, Tensor)), strict=True))
 
 
-def _same(x: Tensor) -> Tensor:
-    return x
-
-
-@dataclass(frozen=True)
-class _Operands:
-    """The arguments of an operation: values that depend on the input stay references, others are constants."""
-
-    record: Record
-    values: dict[int, Tensor]
-    shapes: dict[int, tuple[int, ...]]
-    dtype: torch.dtype | None
-
-    def __getitem__(self, place: int) -> Any:
-        return self.weight(self.record.arguments[place]) if place < len(self.record.arguments) else None
-
-    def weight(self, value: Any) -> Any:
-        if isinstance(value, Ref):
-            if value.number in self.shapes:
-                return value
-            if value.number not in self.values:
-                raise _refusal(self.record, "reads a second result of a pooling or normalization")
-            value = self.values[value.number]
-        if isinstance(value, Tensor) and value.is_floating_point() and self.dtype is not None:
-            return value.to(self.dtype)
-        return value
-
-    def affine(
-        self, linear: LinearMap, bias: Tensor | None = None, place: int = 0, size: Tensor | None = None
-    ) -> Affine:
-        return Affine(self.record.layer, (self[place].number,), linear, bias, size)
-
-    def moved(self, function: Callable[[Tensor], Tensor], count: int = 0) -> Affine:
-        return self.affine(Gather(function, self.shape(0), count))
-
-    def shape(self, place: int) -> tuple[int, ...]:
-        reference = self[place]
-        if not isinstance(reference, Ref):
-            raise _refusal(self.record, "moves a value that does not come from the input")
-        return self.shapes[reference.number]
-
-
-def _refusal(record: Record, why: str) -> InputError:
-    name = getattr(record.operation, "__name__", str(record.operation))
-    return InputError(
-        f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, transposed "
-        "convolution, ReLU, leaky ReLU, sigmoid, tanh, pooling, batch norm in eval mode, flatten, additions, "
-        "steps and clamps; "
-        "smoothing certifies any model."
-    )
-
-
-def _converted(record: Record, operands: _Operands) -> Layer | int:
+def _converted(record: Record, operands: Operands) -> Layer | int:
     if record.shape == (-1,):
-        raise _refusal(record, "mixes the inputs of a batch")
-    name = record.operation.__name__.split(".")[0].removesuffix("_")
+        raise refusal(record, "mixes the inputs of a batch")
+    name = operation_name(record)
     if record.kind not in (torch.float32, torch.float64) and name not in (*COMPARISONS, *MOVES):
-        raise _refusal(record, f"computes in {record.kind}, where sums are no sums of numbers")
+        raise refusal(record, f"computes in {record.kind}, where sums are no sums of numbers")
     convert = CONVERSIONS.get(name)
     layer = convert(record, operands) if convert else None
     if layer is None:
-        raise _refusal(
+        raise refusal(
             record, "is not among the operations with bounds" if convert is None else "is used in a way without bounds"
         )
     return layer
 
 
-def _linear(record: Record, operands: _Operands) -> Layer | None:
+def _linear(record: Record, operands: Operands) -> Layer | None:
     """addmm(bias, x, W^T), mm(x, W^T)."""
     if record.keywords:  # scaled products are not what linear layers make
         return None
@@ -157,7 +111,7 @@ def _linear(record: Record, operands: _Operands) -> Layer | None:
     return operands.affine(Dense(weight.T), operands[0] if start else None, start)
 
 
-def _convolution(record: Record, operands: _Operands) -> Layer | None:
+def _convolution(record: Record, operands: Operands) -> Layer | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = (operands[place] for place in range(9))
     if not isinstance(x, Ref) or isinstance(weight, Ref) or weight.dim() != 4:
         return None
@@ -169,7 +123,7 @@ def _convolution(record: Record, operands: _Operands) -> Layer | None:
     return operands.affine(linear, None if bias is None else bias.view(-1, 1, 1))
 
 
-def _batch_norm(record: Record, operands: _Operands) -> Layer | None:
+def _batch_norm(record: Record, operands: Operands) -> Layer | None:
     weight, bias, mean, variance = (operands[place] for place in range(1, 5))
     if mean is None or (len(record.arguments) == 8 and operands[5]):
         return None
@@ -180,7 +134,7 @@ def _batch_norm(record: Record, operands: _Operands) -> Layer | None:
     return operands.affine(Scale(factor.view(-1, *ones), 8), shift.view(-1, *ones), 0, size.view(-1, *ones))
 
 
-def _add(record: Record, operands: _Operands) -> Layer | None:
+def _add(record: Record, operands: Operands) -> Layer | None:
     """x + y, x + constant, constant + x, and the same with minus."""
     sign = -1.0 if record.operation.__name__.startswith("sub") else 1.0
     sign *= record.keywords.get("alpha", 1)
@@ -194,7 +148,7 @@ def _add(record: Record, operands: _Operands) -> Layer | None:
     return _shifted(record, operands, 1, sign, _constant(first))
 
 
-def _shifted(record: Record, operands: _Operands, place: int, factor: float, bias: Tensor) -> Layer | None:
+def _shifted(record: Record, operands: Operands, place: int, factor: float, bias: Tensor) -> Layer | None:
     if not _fits(bias, operands.shape(place), record.shape):
         return None
     return operands.affine(
@@ -202,7 +156,7 @@ def _shifted(record: Record, operands: _Operands, place: int, factor: float, bia
     )
 
 
-def _scaled(record: Record, operands: _Operands) -> Layer | None:
+def _scaled(record: Record, operands: Operands) -> Layer | None:
     divided = record.operation.__name__.startswith("div")
     place = 0 if isinstance(operands[0], Ref) else 1
     other = operands[1 - place]
@@ -234,19 +188,19 @@ def _unbatched(constant: Tensor, record: Record) -> Tensor:
     return constant[0] if constant.dim() > len(record.shape) else constant
 
 
-def _viewed(record: Record, operands: _Operands) -> Layer | None:
+def _viewed(record: Record, operands: Operands) -> Layer | None:
     shape = record.shape
     if math.prod(shape) != math.prod(operands.shape(0)):
         return None
     return operands.moved(lambda x: x.reshape(len(x), *shape))
 
 
-def _permuted(record: Record, operands: _Operands) -> Layer | None:
+def _permuted(record: Record, operands: Operands) -> Layer | None:
     order = [axis % (len(record.shape) + 1) for axis in record.arguments[1]]
     return operands.moved(lambda x: x.permute(order)) if order[0] == 0 else None
 
 
-def _replayed(record: Record, operands: _Operands) -> Layer | None:
+def _replayed(record: Record, operands: Operands) -> Layer | None:
     """Moves that are a function of the input and of numbers alone: unshuffling, padding by zeros, slicing."""
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if record.operation.__name__.startswith("constant_pad") and (keywords or (len(rest) > 1 and rest[1] != 0)):
@@ -256,7 +210,7 @@ def _replayed(record: Record, operands: _Operands) -> Layer | None:
     return operands.moved(lambda x: operation(x, *rest, **keywords))
 
 
-def _averaged(record: Record, operands: _Operands) -> Layer | None:
+def _averaged(record: Record, operands: Operands) -> Layer | None:
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if record.operation.__name__.startswith(("mean", "sum")):
         axes = rest[0] if rest else None
@@ -267,14 +221,14 @@ def _averaged(record: Record, operands: _Operands) -> Layer | None:
     return operands.moved(lambda x: operation(x, *rest, **keywords), math.prod(operands.shape(0)))
 
 
-def _max_pool(record: Record, operands: _Operands) -> Layer | None:
+def _max_pool(record: Record, operands: Operands) -> Layer | None:
     if len(operands.shape(0)) != 3:
         return None
     kernel = _pair(operands[1])
     stride, padding, dilation = _pair(operands[2] or kernel), _pair(operands[3] or (0,)), _pair(operands[4] or (1,))
     layer = MaxPool(record.layer, (operands[0].number,), kernel, stride, padding, dilation, bool(operands[5]))
     if bool((layer.members(*operands.shape(0)[1:]) < 0).all(1).any()):
-        raise _refusal(record, "has windows without a single pixel, whose largest is minus infinity")
+        raise refusal(record, "has windows without a single pixel, whose largest is minus infinity")
     return layer
 
 
@@ -282,13 +236,13 @@ def _pair(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sizes) * (2 // len(sizes))
 
 
-def _relu(record: Record, operands: _Operands) -> Layer | None:
+def _relu(record: Record, operands: Operands) -> Layer | None:
     leaky = not record.operation.__name__.startswith("relu")
     slope = float(0.01 if operands[1] is None else operands[1]) if leaky else 0.0
     return Relu(record.layer, (operands[0].number,), slope) if 0 <= slope <= 1 else None
 
 
-def _rising(record: Record, operands: _Operands) -> Layer | None:
+def _rising(record: Record, operands: Operands) -> Layer | None:
     """Steps, rounding and clamping by constants: rising in each coordinate, and exact in any float type."""
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     if any(isinstance(value, Ref) for value in (*rest, *keywords.values())):
@@ -305,14 +259,14 @@ def _rising(record: Record, operands: _Operands) -> Layer | None:
     return Monotone(record.layer, (operands[0].number,), low, high)
 
 
-def _copied(record: Record, operands: _Operands) -> Layer | int | None:
+def _copied(record: Record, operands: Operands) -> Layer | int | None:
     kind = record.keywords.get("dtype")
     if kind is not None and kind not in (torch.float32, torch.float64):
         return None
     return int(operands[0].number)
 
 
-def _sigmoidal(record: Record, operands: _Operands) -> Layer | None:
+def _sigmoidal(record: Record, operands: Operands) -> Layer | None:
     return Sigmoidal(record.layer, (operands[0].number,), record.operation.__name__.startswith("tanh"))
 
 
@@ -320,7 +274,7 @@ COMPARISONS = ("ge", "gt")
 VIEWS = ("view", "_unsafe_view", "reshape", "flatten", "squeeze", "unsqueeze")
 COPIES = ("alias", "detach", "clone")
 MOVES = (*VIEWS, *COPIES, "permute", "slice")
-Conversion = Callable[[Record, _Operands], Layer | int | None]
+Conversion = Callable[[Record, Operands], Layer | int | None]
 _GROUPS: tuple[tuple[Conversion, tuple[str, ...]], ...] = (
     (_linear, ("addmm", "mm")),
     (_convolution, ("convolution",)),
@@ -333,6 +287,10 @@ _GROUPS: tuple[tuple[Conversion, tuple[str, ...]], ...] = (
     (_averaged, ("avg_pool2d", "_adaptive_avg_pool2d", "mean", "sum")),
     (_max_pool, ("max_pool2d_with_indices",)),
     (_relu, ("relu", "leaky_relu")),
+    (maximum, ("maximum", "minimum")),
+    (extreme, ("amax", "amin")),
+    (absolute, ("abs",)),
+    (joined, ("cat", "stack")),
     (_sigmoidal, ("sigmoid", "tanh")),
     (_rising, (*COMPARISONS, "round", "floor", "ceil", "sign", "clamp", "clamp_min", "clamp_max", "hardtanh")),
     (_copied, ("_to_copy", *COPIES)),

@@ -41,6 +41,7 @@ class ValueBounds:
     upper: dict[int, Tensor] = field(default_factory=dict)
     error: dict[int, Tensor] = field(default_factory=dict)
     finite: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
+    balls: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # |value| <= first + radius times second
     forms: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # domain, place, slopes in the input
 
     def __getitem__(self, rows: Any) -> ValueBounds:

@@ -23,6 +23,7 @@ from radii.models.classifier import frozen
 from radii.models.model_state import ModelState, check_behavior
 
 ROWS = 2  # of the traced input: a batch dimension of one could be confused with a dimension of size one
+SPACING = 64  # between the numbers of two values: layers that one operation is written as fit between them
 _LEAVING = frozenset(
     ["numpy", "tolist", "item", "data_ptr", "untyped_storage", "storage", "__array__", "__dlpack__", "__reduce_ex__"]
 )
@@ -178,7 +179,7 @@ class _Recorder(TorchDispatchMode):
 
     def _number(self, tensor: Tensor) -> int:
         self.kept.append(tensor)
-        number = self.numbers[id(tensor)] = len(self.kept)
+        number = self.numbers[id(tensor)] = len(self.kept) * SPACING
         self.owners.setdefault(_storage(tensor), set()).add(number)
         return number
 

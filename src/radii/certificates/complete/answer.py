@@ -19,13 +19,15 @@ Verdict = Literal["sat", "unsat", "timeout", "unknown"]
 class Answer:
     """``sat`` with an input [inputs], ``unsat`` proved, or neither within the limits.
 
-    ``nodes`` regions were bounded; ``open`` is the share of the search that is left.
+    ``nodes`` regions were bounded; ``open`` is the share of the search that is left. ``suspect`` is an input near
+    which nothing could be proved although every sign was fixed: another class is likely to be near it.
     """
 
     verdict: Verdict
     counterexample: Tensor | None = None
     nodes: int = 0
     open: float = 1.0
+    suspect: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from radii.certificates.complete.search import first_meeting
 NUMBERS = 1 << 21  # coefficients of the widest value in one pass
 ROOT_STEPS = 60
 STEPS = 12
-LEAF_STEPS = 200
 CANDIDATES = 4  # ReLUs whose split is tried before one is chosen
 
 
@@ -66,6 +65,7 @@ class _Search:
         self.root = engine.bounds(goal.domain())
         self.sources = {place: engine.program.steps[place].inputs[0] for place in engine.relus}
         self.met: Tensor | None = None
+        self.suspect: Tensor | None = None
         self.nodes = 0
         widest = max(engine.program.sizes.values())
         self.batch = max(2, min(512, NUMBERS // widest))
@@ -86,7 +86,7 @@ class _Search:
                 stuck = [node for node in open_ if node.choice is None]  # every sign is fixed, and still not proved
                 if stuck and not all(self._leaf(node) for node in stuck):
                     verdict = "unknown" if self.met is None else "sat"
-                    return Answer(verdict, self.met, self.nodes, self._left(open_))
+                    return Answer(verdict, self.met, self.nodes, self._left(open_), self.suspect)
                 open_ = [node for node in open_ if node.choice is not None]
                 open_.sort(key=lambda node: node.bound, reverse=True)
                 count = max(1, self.batch // 2)
@@ -99,19 +99,13 @@ class _Search:
         return Answer("unsat", None, self.nodes, 0.0)
 
     def _leaf(self, node: Branch) -> bool:
-        """Whether a domain with every sign fixed is proved: by its linear program, in a ball by more ascent."""
-        if self.goal.radius is not None:
-            batch = _Batch(self, [node])
-            with torch.enable_grad():
-                batch.ascend(LEAF_STEPS)
-            batch.settle()
-            self.met = first_meeting(self.goal, self.network, batch.corners())
-            return bool((batch.best > 0).all())
+        """Whether a domain with every sign fixed is proved by the multipliers of its convex program."""
         batch = _Batch(self, [node])
         row, _ = batch._rows(batch.weights)
         point, betas = solve_leaf(self.engine, batch.known, row[0].to(batch.dtype), node.splits)
         if point is not None:
-            self.met = first_meeting(self.goal, self.network, self.goal.placed(point.float()[None]))
+            self.suspect = self.goal.placed(point.float()[None])[0]
+            self.met = first_meeting(self.goal, self.network, self.suspect[None])
         splits = tuple((*split[:3], beta) for split, beta in zip(node.splits, betas, strict=True))
         batch = _Batch(self, [replace(node, splits=splits)])
         batch.settle()

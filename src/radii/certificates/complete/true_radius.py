@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from radii import progress
 from radii.certificates.bounds.bounded import ASSUMPTIONS, Bounded, region_of
 from radii.certificates.certificate import Certificate
-from radii.certificates.complete.answer import Limits, Verdict
+from radii.certificates.complete.answer import Answer, Limits
 from radii.certificates.complete.goal import Goal
+from radii.certificates.complete.nearest_error import nearest_error
 from radii.certificates.complete.verify import Deployed, decided
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, predicted_class
@@ -23,8 +24,7 @@ from radii.threat import Ball, Box, Norm
 
 SECONDS = 60.0
 TOLERANCE = 0.01  # relative to the broken radius
-CUTS = (0.75, 0.5, 0.25)  # where a bracket is cut, after so many radii that could not be decided
-Decide = Callable[[float, float], tuple[Verdict, Tensor | None]]
+FIRST, LATER = 0.5, 0.35  # shares of the time left: for the radius just below an error, and for smaller ones
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RadiusBracket:
 
 def decide(
     deployed: Deployed, x: Tensor, label: int, classes: int, ball: Ball, limits: Limits, seed: int | None = 0
-) -> tuple[Verdict, Tensor | None]:
+) -> Answer:
     """Whether some input of the ball around ``x`` has another class: ``unsat`` if none, proved.
 
     Args:
@@ -82,7 +82,7 @@ def decide(
         seed: of the search for a counterexample; None if attacks were tried before.
 
     Returns:
-        The verdict, and for ``sat`` an input [1, …] of another class.
+        The answer; for ``sat`` with an input [1, …] of another class.
     """
     region = region_of(x, ball, torch.float64)
     others = [other for other in range(classes) if other != label]
@@ -103,8 +103,10 @@ def decide(
     if answer.verdict == "sat" and answer.counterexample is not None:
         point = answer.counterexample[None].view_as(x)
         tie = int(predicted_class(deployed.outputs(answer.counterexample[None]))) == label
-        return ("unknown", None) if tie or not bool(ball.contains(point, x).all()) else ("sat", point)
-    return answer.verdict, None
+        if tie or not bool(ball.contains(point, x).all()):
+            return replace(answer, verdict="unknown", counterexample=None, suspect=answer.counterexample)
+        return replace(answer, counterexample=point)
+    return answer
 
 
 def true_radii(
@@ -118,9 +120,10 @@ def true_radii(
     tolerance: float = TOLERANCE,
     start: RadiusBracket | None = None,
 ) -> RadiusBracket:
-    """The largest proved and the smallest broken radius of each input, by bisection.
+    """The largest proved and the smallest broken radius of each input.
 
-    A radius just below the broken one is tried first: where attacks are good, its proof closes the bracket.
+    An input of another class is moved as near as projections can. The radius just below it is tried next: its proof
+    closes the bracket. Where that takes too long, smaller radii are proved by bisection.
 
     Guarantee: deterministic, for the network as float32 computes it in eval mode, in the box. How far a bracket
     closes depends on the speed of the machine.
@@ -142,43 +145,75 @@ def true_radii(
     with progress.task("closing brackets", len(x), "points") as bar:
         for i, label in enumerate(prediction.tolist()):
             if label >= 0:
-                point, limits = x[i : i + 1].float(), Limits.of_seconds(seconds)
-                seed = 0 if start is None else None
-
-                def ask(
-                    radius: float, share: float, point: Tensor = point, label: int = label, limits: Limits = limits,
-                    seed: int | None = seed,
-                ) -> tuple[Verdict, Tensor | None]:  # fmt: skip
-                    some = Limits.of_seconds(limits.left() * share)
-                    return decide(deployed, point, label, classes, Ball(norm, radius, box), some, seed)
-
-                ball, ends = Ball(norm, largest, box), (float(proved[i]), float(broken[i]))
-                low, high, met = _closed(ask, *ends, ball, point, tolerance, limits)
-                proved[i], broken[i] = low, high
-                nearest[i] = nearest[i] if met is None else met[0]
+                ends = _Ends(float(proved[i]), float(broken[i]), None if start is None else nearest[i : i + 1].float())
+                point = _Point(deployed, x[i : i + 1].float(), label, classes, Ball(norm, largest, box), tolerance)
+                ends = point.closed(ends, Limits.of_seconds(seconds))
+                proved[i], broken[i] = ends.low, ends.high
+                nearest[i] = nearest[i] if ends.error is None else ends.error[0]
             bar.advance()
     return RadiusBracket(prediction, proved, broken, nearest)
 
 
-def _closed(
-    ask: Decide, low: float, high: float, ball: Ball, x: Tensor, tolerance: float, limits: Limits
-) -> tuple[float, float, Tensor | None]:
-    """The bracket of one input after its time, and the nearest input of another class that was found."""
-    misses, met = 0, None
-    while limits.left() > 0 and low < ball.radius and (high == inf or high - low > tolerance * high):
-        top = min(high, ball.radius)
-        trial = top if high > ball.radius else high * (1 - 0.9 * tolerance)
-        trial = trial if misses == 0 else low + (top - low) * CUTS[misses - 1]
-        verdict, point = ask(trial, 0.5)
-        if verdict == "unsat":
-            low = trial
-        elif point is not None:
-            high, met = min(trial, float(ball.distance(x.double(), point.double()))), point
-        else:
-            misses += 1  # a tie at the very radius, or too hard: try a smaller one
-            if misses > len(CUTS):
-                break
-    return low, high, met
+@dataclass(frozen=True)
+class _Ends:
+    """Both ends of a bracket, and the input of another class at the upper one."""
+
+    low: float
+    high: float
+    error: Tensor | None
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One input whose radius is asked for up to the ball's."""
+
+    deployed: Deployed
+    x: Tensor
+    label: int
+    classes: int
+    ball: Ball
+    tolerance: float
+
+    def closed(self, ends: _Ends, limits: Limits) -> _Ends:
+        """The bracket after its time."""
+        ends = self._attacked(ends)
+        wall = inf  # a radius that could not be decided
+        while limits.left() > 0 and self._is_open(ends) and (wall - ends.low > self.tolerance * wall or wall == inf):
+            top = min(ends.high, self.ball.radius)
+            below = ends.high * (1 - 0.9 * self.tolerance) if ends.high <= self.ball.radius else top
+            trial = below if wall == inf else (ends.low + wall) / 2
+            some = Limits.of_seconds(limits.left() * (FIRST if wall == inf else LATER))
+            answer = decide(
+                self.deployed, self.x, self.label, self.classes, self.ball.with_radius(trial), some, self._seed(ends)
+            )
+            if answer.verdict == "unsat":
+                ends = replace(ends, low=trial)
+                continue
+            error, before = answer.counterexample, ends.high
+            if error is not None:
+                ends = _Ends(ends.low, min(trial, self._distance(error)), error)
+            ends = self._attacked(ends, answer.suspect)
+            wall = inf if ends.high < before else trial  # a tie at the very radius, or too hard
+        return ends
+
+    def _seed(self, ends: _Ends) -> int | None:
+        """Search by descent only where no error is known: the attack did better elsewhere."""
+        return 0 if ends.error is None else None
+
+    def _is_open(self, ends: _Ends) -> bool:
+        if ends.low >= self.ball.radius:
+            return False
+        return ends.high == inf or ends.high - ends.low > self.tolerance * ends.high
+
+    def _attacked(self, ends: _Ends, suspect: Tensor | None = None) -> _Ends:
+        """The upper end moved inward by projections from the error that is known, and from random points."""
+        known = [point.reshape(1, -1) for point in (ends.error, suspect) if point is not None]
+        starts = torch.cat(known) if known else None
+        away, error = nearest_error(self.deployed, self.x, self.label, self.ball, starts=starts)
+        return replace(ends, high=away, error=error) if away < ends.high else ends
+
+    def _distance(self, error: Tensor) -> float:
+        return float(self.ball.distance(self.x.double(), error.double()))
 
 
 def certify(
@@ -208,7 +243,7 @@ def certify(
         for i, label in enumerate(prediction.tolist()):
             for level in sorted(set(radii)) if label >= 0 else ():
                 ball, limits = Ball(norm, level, box), Limits.of_seconds(seconds)
-                if decide(deployed, x[i : i + 1].float(), label, classes, ball, limits)[0] != "unsat":
+                if decide(deployed, x[i : i + 1].float(), label, classes, ball, limits).verdict != "unsat":
                     break
                 radius[i] = level
             bar.advance()

@@ -241,5 +241,5 @@ def decided(
         if answer.verdict != "unknown" or spent >= limits.nodes:
             break
     return "input splitting" if few else "ReLU splitting", Answer(
-        answer.verdict, answer.counterexample, spent, answer.open
+        answer.verdict, answer.counterexample, spent, answer.open, answer.suspect
     )

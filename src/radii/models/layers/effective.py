@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from radii.errors import InputError
 
@@ -19,6 +20,17 @@ def full_precision() -> Iterator[None]:
     """Switch autocast off in this context: a constraint must hold to all digits."""
     with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
         yield
+
+
+def is_followed() -> bool:
+    """Whether operations are read one by one, for an export, a compiler or bounds: nothing may be overwritten then."""
+    return torch.compiler.is_exporting() or torch.compiler.is_compiling() or is_recorded()
+
+
+def is_recorded() -> bool:
+    """Whether operations are recorded for bounds, and neither exported nor compiled."""
+    otherwise = torch.compiler.is_exporting() or torch.compiler.is_compiling()
+    return not otherwise and is_in_torch_dispatch_mode(include_infra_modes=False)
 
 
 class Remembering(nn.Module):

@@ -18,9 +18,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.effective import differentiable_gradients, full_precision
+from radii.models.layers.effective import differentiable_gradients, full_precision, is_followed
 from radii.models.layers.folded import Translation
 from radii.models.layers.manifold import orthogonal_parameter
 from radii.models.layers.weightless import HalfAbs, TokenShift, shift_tokens_
@@ -89,13 +90,13 @@ class IsometricLayer(nn.Module):
 
 
 def _must_be_plain() -> bool:
-    """Whether plain operations are needed: for an export, a compiler, or a transform of torch.func."""
+    """Whether plain operations are needed: for an export, a compiler, bounds, or a transform of torch.func."""
     inside = torch._C._are_functorch_transforms_active()
-    return inside or torch.compiler.is_exporting() or torch.compiler.is_compiling()
+    return inside or is_followed()
 
 
 def _by_plain_operations(x: Tensor, weight: Tensor, bias: Tensor, position: Tensor | None, shift: int) -> Tensor:
-    z = (torch.matmul(x.movedim(1, -1), weight.T) + bias).movedim(-1, 1)
+    z = F.linear(x, weight, bias) if x.dim() == 2 else F.conv2d(x, weight[:, :, None, None], bias)
     if position is not None:
         z = z + position
     z = HalfAbs()(z)

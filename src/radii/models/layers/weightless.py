@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
+from radii.models.layers.effective import is_followed
 
 
 class _Channels(nn.Module):
@@ -146,7 +147,7 @@ class MaxMin(nn.Module):
         """Sort each pair of channels."""
         if x.shape[1] % 2:
             raise InputError(f"MaxMin needs an even number of channels, got {x.shape[1]} instead.")
-        if torch.compiler.is_exporting() or torch.compiler.is_compiling():
+        if is_followed():
             pairs = x.unflatten(1, (-1, 2))
             return torch.stack((pairs.amax(2), pairs.amin(2)), 2).flatten(1, 2)
         return _MaxMin.apply(x)
