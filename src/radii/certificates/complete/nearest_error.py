@@ -165,7 +165,7 @@ def _shortened(
             point = origin + (far[row : row + 1] - origin) * (1 + beyond)
             point = point if ball.box is None else point.clamp(*ball.box)
             with torch.no_grad():  # alone: results of a batch may be rounded differently
-                wrong = int(predicted_class(network.outputs(point))) not in (label, -1)
-            if wrong and int(predicted_class(network.run(point).detach())) != label:
+                other = int(predicted_class(network.outputs(point))) not in (label, -1)
+            if other and int(predicted_class(network.run(point).detach())) != label:
                 return float(ball.distance(origin.double(), point.double())), point.view_as(x)
     return torch.inf, None
