@@ -23,7 +23,12 @@ SPLITS = ("split", "split_with_sizes", "unbind")
 
 
 def maximum(record: Record, operands: Operands) -> Layer | None:
-    """max(a, b) = a + relu(b - a), and min(a, b) = a - relu(a - b)."""
+    """max(a, b) = a + relu(b - a), and min(a, b) = a - relu(a - b).
+
+    Args:
+        record: the traced operation.
+        operands: what it reads.
+    """
     first, second = operands[0], operands[1]
     if not isinstance(first, Ref) or not isinstance(second, Ref) or operands.shape(0) != operands.shape(1):
         return None
@@ -39,7 +44,12 @@ def _larger(operands: Operands, first: int, second: int, largest: bool) -> Sum:
 
 
 def extreme(record: Record, operands: Operands) -> Layer | None:
-    """The largest or smallest along one axis of at most eight places: pairs of values in rounds."""
+    """The largest or smallest along one axis of at most eight places: pairs of values in rounds.
+
+    Args:
+        record: the traced operation.
+        operands: what it reads.
+    """
     shape, axes = operands.shape(0), operands[1]
     if not axes or len(axes) != 1:
         return None
@@ -64,7 +74,12 @@ def _selected(axis: int, place: int, after: tuple[int, ...]) -> Callable[[Tensor
 
 
 def absolute(record: Record, operands: Operands) -> Layer | None:
-    """|x| = relu(x) + relu(-x)."""
+    """|x| = relu(x) + relu(-x).
+
+    Args:
+        record: the traced operation.
+        operands: what it reads.
+    """
     source, shape = operands[0].number, operands.shape(0)
     negative = operands.add(Affine(record.layer, (source,), Scale(torch.tensor(-1.0)), None), shape)
     parts = [operands.add(Relu(record.layer, (number,)), shape) for number in (source, negative)]
@@ -72,7 +87,12 @@ def absolute(record: Record, operands: Operands) -> Layer | None:
 
 
 def joined(record: Record, operands: Operands) -> Layer | None:
-    """Values side by side: the sum of all, each padded by zeros."""
+    """Values side by side: the sum of all, each padded by zeros.
+
+    Args:
+        record: the traced operation.
+        operands: what it reads.
+    """
     parts, after = operands.record.arguments[0], record.shape
     axis = (operands[1] or 0) % (len(after) + 1)
     if axis == 0 or not all(isinstance(part, Ref) and part.number in operands.shapes for part in parts):
@@ -91,7 +111,12 @@ def joined(record: Record, operands: Operands) -> Layer | None:
 
 
 def split_parts(record: Record, operands: Operands) -> Iterator[tuple[int, Layer, tuple[int, ...]]]:
-    """The parts of a value that is cut along an axis: number, layer and shape of each."""
+    """The parts of a value that is cut along an axis: number, layer and shape of each.
+
+    Args:
+        record: the traced operation.
+        operands: what it reads.
+    """
     operation, rest, keywords = record.operation, record.arguments[1:], record.keywords
     shape = operands.shape(0)
     pieces = operation(torch.zeros(ROWS, *shape), *rest, **keywords)

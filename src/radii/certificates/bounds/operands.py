@@ -26,7 +26,15 @@ class Operands:
     layers: dict[int, Layer]  # that were converted so far
 
     def add(self, layer: Layer, shape: tuple[int, ...]) -> int:
-        """A further layer before the operation's own, for one that is written as several; the number of its value."""
+        """A further layer before the operation's own, for one that is written as several.
+
+        Args:
+            layer: the layer.
+            shape: of its value, without the batch.
+
+        Returns:
+            The number of its value.
+        """
         number = max((number for number in self.layers), default=0)
         number = max(number, self.record.outputs[0] - SPACING) + 1
         if number >= self.record.outputs[0]:
@@ -66,12 +74,21 @@ class Operands:
 
 
 def operation_name(record: Record) -> str:
-    """The operation's name without its overload, the same in place and not."""
+    """The operation's name without its overload, the same in place and not.
+
+    Args:
+        record: the operation.
+    """
     return str(record.operation.__name__).split(".")[0].removesuffix("_")
 
 
 def refusal(record: Record, why: str) -> InputError:
-    """The error for an operation that has no bounds."""
+    """The error for an operation that has no bounds.
+
+    Args:
+        record: the operation.
+        why: the rest of the sentence.
+    """
     name = getattr(record.operation, "__name__", str(record.operation))
     return InputError(
         f"Layer {record.layer} cannot be bounded: {name} {why}. Bounds exist for linear, convolution, transposed "
