@@ -99,5 +99,5 @@ def refusal(record: Record, why: str) -> InputError:
 
 
 def same(x: Tensor) -> Tensor:
-    """The identity."""
+    """The value x itself."""
     return x
