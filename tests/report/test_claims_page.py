@@ -66,6 +66,33 @@ def test_the_filter_hides_what_does_not_match(report: html.Report, tmp_path: Pat
         assert not shown.complaints
 
 
+@needs_chromium
+def test_a_click_on_a_count_shows_these_claims_only_and_a_second_all(report: html.Report, tmp_path: Path) -> None:
+    path = html.write(report, tmp_path / "claims.html")
+    script = """(() => {
+      const hidden = () => [...document.querySelectorAll(".ledger > li")].map((entry) => entry.hidden).join();
+      const card = document.querySelector("[data-choice='not run']"), states = [];
+      card.click(); states.push(hidden());
+      document.querySelector("[data-choice='holds']").click(); states.push(hidden());
+      document.querySelector("[data-choice='holds']").click(); states.push(hidden());
+      return states.join(" ");
+    })()"""
+    with launched() as browser:
+        shown = browser.open(path, until="")
+        assert shown.run(script) == "true,true,false true,false,true false,false,false"
+        assert not shown.complaints
+
+
+@needs_chromium
+def test_the_printed_page_has_every_statement(report: html.Report, tmp_path: Path) -> None:
+    path = html.write(report, tmp_path / "claims.html")
+    script = "[...document.querySelectorAll('.ledger .statement')].filter((e) => e.offsetHeight > 0).length"
+    with launched() as browser:
+        shown = browser.open(path, until="")
+        shown.page.emulate_media(media="print")
+        assert shown.run(script) == 3
+
+
 def test_an_entry_may_stand_alone() -> None:
     text = html.render(html.Report("t", (html.Section("", (Ledger((Entry("open", "?", "It is.", "me"),)),)),)))
     assert "It is." in text

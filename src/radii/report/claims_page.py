@@ -27,11 +27,17 @@ def page(verdicts: Sequence[Verdict]) -> Report:
     """
     count = counts(verdicts)
     cards = (
-        Card("fail", str(count["fails"]), "with how far they are beyond the tolerance", "broken"),
-        Card("hold", str(count["holds"]), "measured figures within the tolerance", "possible"),
-        Card("as printed", str(count["as printed"]), "sentences that a paper's own table supports", "true"),
-        Card("findings", str(count["finding"]), "of this project, not of a paper", "possible"),
-        Card("not run", str(count["not run"]), "no result at a budget that can judge them", "true"),
+        Card("fail", str(count["fails"]), "with how far they are beyond the tolerance", "broken", choice="fails"),
+        Card("hold", str(count["holds"]), "measured figures within the tolerance", "possible", choice="holds"),
+        Card(
+            "as printed",
+            str(count["as printed"]),
+            "sentences that a paper's own table supports",
+            "true",
+            choice="as printed",
+        ),
+        Card("findings", str(count["finding"]), "of this project, not of a paper", "possible", choice="finding"),
+        Card("not run", str(count["not run"]), "no result at a budget that can judge them", "true", choice="not run"),
     )
     picture = agreement_chart(verdicts)
     compared = (picture, coverage_table(verdicts)) if picture is not None else ()
@@ -69,4 +75,5 @@ def _entry(verdict: Verdict) -> Entry:
         f"{claim.source} · {seen}published {verdict.expected} · {verdict.evidence} · {claim.id}",
         tuple(notes),
         figure_table(verdict, (*claim.figures, *claim.guards)),
+        verdict.status,
     )

@@ -34,13 +34,17 @@ Tone = Literal["plain", "possible", "proved", "true", "broken"]
 
 @dataclass(frozen=True)
 class Card:
-    """One figure of the headline; ``relation`` (``≤``) stands between this card and the next."""
+    """One figure of the headline; ``relation`` (``≤``) stands between this card and the next.
+
+    A click on a card with a ``choice`` shows the statements of that status only; a second click shows all.
+    """
 
     label: str
     value: str
     note: str = ""
     tone: Tone = "plain"
     relation: str = ""
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,10 @@ class Commands:
 
 @dataclass(frozen=True)
 class Entry:
-    """One statement. ``mark`` colors the verdict, ``figures`` stand below it, ``notes`` in small print."""
+    """One statement. ``mark`` colors the verdict, ``figures`` stand below it, ``notes`` in small print.
+
+    ``status`` is the word by which the page filters it.
+    """
 
     mark: Literal["holds", "fails", "open"]
     verdict: str
@@ -76,6 +83,7 @@ class Entry:
     source: str
     notes: tuple[str, ...] = ()
     figures: Table | None = None
+    status: str = ""
 
 
 @dataclass(frozen=True)

@@ -63,17 +63,34 @@
     if (mine === round) root.dataset.drawn = theme;
   }
 
-  // The box above a ledger hides the statements that do not contain what is typed.
+  // The box above a ledger hides the statements that do not contain what is typed, or that have another status than
+  // the one typed. A card with a count writes its status into the box; a second click empties it.
   for (const filter of document.querySelectorAll(".filter")) {
     const entries = [...filter.nextElementSibling.children];
+    const cards = [...document.querySelectorAll("[data-choice]")];
     filter.hidden = false;
     filter.addEventListener("input", () => {
-      const words = filter.value.toLowerCase().split(/\s+/);
+      const typed = filter.value.trim().toLowerCase();
+      const byStatus = entries.some((entry) => entry.dataset.status === typed);
       for (const entry of entries) {
         const text = entry.textContent.toLowerCase();
-        entry.hidden = !words.every((word) => text.includes(word));
+        const all = () => typed.split(/\s+/).every((word) => text.includes(word));
+        entry.hidden = byStatus ? entry.dataset.status !== typed : !all();
       }
+      for (const card of cards) card.setAttribute("aria-pressed", String(card.dataset.choice === typed));
     });
+    for (const card of cards) {
+      const choose = () => {
+        filter.value = filter.value === card.dataset.choice ? "" : card.dataset.choice;
+        filter.dispatchEvent(new Event("input"));
+        if (filter.value) filter.scrollIntoView({ block: "start" });
+      };
+      Object.assign(card, { tabIndex: 0, role: "button" });
+      card.addEventListener("click", choose);
+      card.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
+      });
+    }
   }
 
   root.dataset.charts = String(plots.length);
