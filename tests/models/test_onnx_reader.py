@@ -179,6 +179,28 @@ def test_torch_and_onnxruntime_agree(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(network(x), flat, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("opset", range(9, 23))
+def test_a_small_network_is_read_in_every_opset(opset: int, tmp_path: Path) -> None:
+    axes = node("Unsqueeze", "h", "u", axes=[1]) if opset < 13 else node("Unsqueeze", "h axes", "u")
+    nodes = [
+        node("Conv", "x k c", "z", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "z s t m v", "n"),
+        node("Relu", "n", "r"),
+        node("MaxPool", "r", "p", kernel_shape=[2, 2], strides=[1, 1]),
+        node("Flatten", "p", "f", axis=1),
+        node("Gemm", "f w b", "h", transB=1),
+        axes,
+        node("Reshape", "u sizes", "y"),
+    ]
+    constants = {"k": weights(3, 2, 3, 3), "c": weights(3), "s": weights(3), "t": weights(3), "m": weights(3)}
+    constants |= {"v": np.abs(weights(3)) + 1, "w": weights(4, 12), "b": weights(4), "sizes": long(-1, 4)}
+    constants |= {"axes": long(1)} if opset >= 13 else {}
+    path = saved(tmp_path / "net.onnx", nodes, [1, 2, 6, 6], opset, **constants)
+    network = load_onnx(path)
+    x = torch.randn(4, *network.graph.input_shape)
+    torch.testing.assert_close(network(x), OnnxRuntime(path)(x.flatten(1)), rtol=1e-5, atol=1e-5)
+
+
 def test_gradients_flow_to_the_input(tmp_path: Path) -> None:
     nodes, shape, opset, constants = CASES["conv"]
     network = load_onnx(saved(tmp_path / "net.onnx", nodes, shape, opset, **constants))

@@ -145,7 +145,8 @@ def true_radii(
     with progress.task("closing brackets", len(x), "points") as bar:
         for i, label in enumerate(prediction.tolist()):
             if label >= 0:
-                ends = _Ends(float(proved[i]), float(broken[i]), None if start is None else nearest[i : i + 1].float())
+                known = nearest[i : i + 1].float() if float(broken[i]) < inf else None
+                ends = _Ends(float(proved[i]), float(broken[i]), known)
                 point = _Point(deployed, x[i : i + 1].float(), label, classes, Ball(norm, largest, box), tolerance)
                 ends = point.closed(ends, Limits.of_seconds(seconds))
                 proved[i], broken[i] = ends.low, ends.high

@@ -183,14 +183,18 @@ class _Certifier:
         )
 
     def bracket(self, x: Tensor) -> RadiusBracket:
-        """Proved and broken radii up to the largest that was asked for."""
-        from radii.certificates.complete.true_radius import true_radii
+        """Proved and broken radii up to the largest that was asked for; 1-Lipschitz networks start at their margins."""
+        from radii.certificates.complete.true_radius import RadiusBracket, true_radii
 
         step = self.step
         if self.method != "complete" or self.model is None:
             raise InputError(f"The true radius is found by the method 'complete', got {self.method!r} instead.")
-        box = self.data.train.box
-        return true_radii(self.model, x, max(step.radii), norm=step.norm, box=box, seconds=step.seconds)
+        box, start = self.data.train.box, None
+        if step.norm == "l2" and choose.trained_bound(self.model, tuple(x.shape[1:])):
+            margins = lipschitz.certify(self.model, x, choose.cheapest_bound(self.model, tuple(x.shape[1:])))
+            none = margins.radius.new_full(margins.radius.shape, float("inf"))
+            start = RadiusBracket(margins.prediction, margins.radius, none, x)
+        return true_radii(self.model, x, max(step.radii), norm=step.norm, box=box, seconds=step.seconds, start=start)
 
     def proved(self, bracket: RadiusBracket) -> Certificate:
         """The lower ends of a bracket."""
