@@ -36,7 +36,7 @@ def assess(
     points: options.Points = 500,
     suite: options.Suite = "standard",
     forecast: Annotated[
-        bool | None, typer.Option(help="What more data would bring; by default on small data only.")
+        bool | None, typer.Option(help="Forecast what more data would bring; by default on small data only.")
     ] = None,
     complete: options.Complete = 0.0,
     workers: options.Workers = None,

@@ -35,9 +35,9 @@ def certify(
     threat: options.Threats = None,
     norm: options.NormName = None,
     points: options.OptionalPoints = None,
-    sigma: Annotated[float | None, typer.Option(help="Smoothing: the noise the model was trained with.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Smoothing: the noise that the model was trained with.")] = None,
     alpha: options.Alpha = 0.001,
-    samples: Annotated[int, typer.Option(min=1, help="Smoothing: samples an image at most.")] = 100_000,
+    samples: Annotated[int, typer.Option(min=1, help="Smoothing: the most samples for one image.")] = 100_000,
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Smoothing: one alpha for all images.")] = False,
     prove: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-prove takes the cheaper bound.")] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
@@ -48,7 +48,7 @@ def certify(
     weights: options.Weights = None,
     interface: options.ModelInterface = options.PLAIN,
     vnnlib: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="ONNX and VNN-LIB files of the same points.")
+        Path | None, typer.Option(metavar="FOLDER", help="Also write ONNX and VNN-LIB files of these points here.")
     ] = None,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,

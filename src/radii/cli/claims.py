@@ -38,7 +38,7 @@ def claims(
     ] = False,
     coverage: Annotated[
         bool,
-        typer.Option("--coverage", help="Per published table: figures measured, how far off."),
+        typer.Option("--coverage", help="For each published table: how many figures are measured, and how far off."),
     ] = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The ledger as one offline page.", callback=options.writable)

@@ -51,14 +51,14 @@ Mean = Annotated[
     str | None,
     typer.Option("--mean", help="Subtracted from pixels in [0, 1]: imagenet, cifar10, mnist (std too), or numbers."),
 ]
-Std = Annotated[str | None, typer.Option("--std", help="Pixels are divided by it: as --mean.")]
+Std = Annotated[str | None, typer.Option("--std", help="Pixels are divided by it; written as --mean.")]
 ModelOutputs = Annotated[str, typer.Option("--outputs", help="What MODEL returns: auto, logits or probabilities.")]
 Trust = Annotated[
     list[str] | None,
     typer.Option(
         "--trust",
         metavar="package.module:name",
-        help="An import path that a file may name, or a .pt2 file: its code may run. Repeatable.",
+        help="An import path in a file, or a .pt2 file, whose code may run; may be repeated.",
     ),
 ]
 Workers = Annotated[
@@ -74,7 +74,9 @@ Suite = Annotated[str, _SUITE]
 OptionalSuite = Annotated[str | None, _SUITE]
 Complete = Annotated[
     float,
-    typer.Option("--complete", min=0, metavar="SECONDS", help="A point: complete verification closes its bracket."),
+    typer.Option(
+        "--complete", min=0, metavar="SECONDS", help="Complete verification of each point, for so many seconds at most."
+    ),
 ]
 Alpha = Annotated[float, typer.Option("--alpha", help="Largest probability of a wrong statement.")]
 _SECONDS = typer.Option("--seconds", min=0.001, help="Time limit of each complete search.")
@@ -240,7 +242,7 @@ Label = Annotated[
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out images of DATASET that cannot be read.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No tables, no progress: only errors, and --json if asked.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also where an error comes from.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print where an error comes from.")]
 SHARED: dict[str, tuple[Any, Any]] = {"quiet": (Quiet, False), "verbose": (Verbose, False)}
 OF_DATASETS: dict[str, tuple[Any, Any]] = {"label": (Label, None), "skip_bad": (SkipBad, False)}
 OF_MODELS: dict[str, tuple[Any, Any]] = {

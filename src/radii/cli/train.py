@@ -48,7 +48,7 @@ def train(
     preprocessing: Preprocessing = None,
     config: Config = None,
     checkpoint_minutes: Annotated[
-        float | None, typer.Option(min=0, help="Minutes between checkpoints; a kill loses no more. Half a minute.")
+        float | None, typer.Option(min=0, help="Minutes between checkpoints; a kill loses no more. Default: 0.5.")
     ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard event files.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="List the network's layers before training.")] = False,

@@ -67,7 +67,9 @@ def variants(
     ] = None,
     binarize: Annotated[bool, typer.Option("--binarize", help="Pixels of 0 and 1.")] = False,
     edges: Annotated[bool, typer.Option("--edges", help="Canny edges, sigma 1.")] = False,
-    chain: Annotated[list[str] | None, typer.Option(help="Several in turn, as smooth:3+binarize.")] = None,
+    chain: Annotated[
+        list[str] | None, typer.Option(help="Several variants one after another: smooth:3+binarize.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The picture to write; NAME-variants.png by default.")] = None,
     json: Json = None,
 ) -> None:
