@@ -64,3 +64,9 @@ def test_labels_that_are_none(y: object, says: str) -> None:
         as_labels(y)
     with pytest.raises(InputError, match="Inputs must be numbers"):
         as_inputs([["a"]])
+
+
+def test_datasets_and_loaders_are_no_inputs() -> None:
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(4, 2)))
+    with pytest.raises(InputError, match=r"must be arrays of numbers, got DataLoader: x, y = data\.test\.tensors\(\)"):
+        as_inputs(loader)

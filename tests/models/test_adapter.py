@@ -171,3 +171,20 @@ def test_what_cannot_be_used_is_said(model: Any, says: str) -> None:
 def test_one_label_for_every_input() -> None:
     with pytest.raises(InputError, match="got 12 inputs and 11 labels"):
         radii.evaluate(nn.Linear(4, 3), X, Y[:11], "linf:0.1")
+
+
+def test_estimators_that_cannot_answer_are_one_sentence() -> None:
+    x, y = torch.rand(6, 4), torch.tensor([0, 1] * 3)
+    with pytest.raises(InputError, match=r"The estimator LogisticRegression fails on 4 features: .*not fitted"):
+        radii.evaluate(LogisticRegression(), x, y, "linf:0.1")
+    fitted = LogisticRegression().fit(np.random.default_rng(0).random((6, 9)), y)
+    with pytest.raises(InputError, match="fails on 4 features: X has 4 features"):
+        radii.evaluate(fitted, x, y, "linf:0.1")
+
+
+def test_inputs_of_a_computation_with_gradients() -> None:
+    torch.manual_seed(0)
+    x, y = torch.rand(6, 4, requires_grad=True), torch.tensor([0, 1] * 3)
+    scores = radii.evaluate(nn.Linear(4, 2), x, y, "linf:0.1", suite="pgd")
+    assert len(scores.points) == 6
+    assert x.grad is None

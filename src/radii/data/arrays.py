@@ -28,7 +28,7 @@ def as_inputs(x: Any, *, nhwc: bool = False, single: bool = False) -> Tensor:
     """
     import torch
 
-    tensor = x if isinstance(x, torch.Tensor) else _tensor_of(x)
+    tensor = x.detach() if isinstance(x, torch.Tensor) else _tensor_of(x)
     if single:
         tensor = tensor[None]
     if tensor.dim() < 1:
@@ -86,6 +86,8 @@ def _tensor_of(values: Any, what: str = "Inputs") -> Tensor:
         array = np.asarray(values)
     except ValueError as error:
         raise InputError(f"{what} must all have one shape: {error}.") from error
+    if array.dtype == object:
+        raise InputError(f"{what} must be arrays of numbers, got {type(values).__name__}: x, y = data.test.tensors().")
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got {array.dtype} instead.")
     if array.dtype.kind == "u" and array.dtype != np.uint8:

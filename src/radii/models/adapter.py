@@ -250,7 +250,13 @@ class BlackBox(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Scores, or log-probabilities, of a batch."""
         pixels = x.detach().cpu().numpy()
-        answer = np.asarray(self.scores(pixels.reshape(len(x), -1) if self.estimator is not None else pixels))
+        try:
+            answer = np.asarray(self.scores(pixels.reshape(len(x), -1) if self.estimator is not None else pixels))
+        except (ValueError, AttributeError) as error:  # not fitted, or fitted to other features
+            if self.estimator is None:
+                raise
+            name, reason = type(self.estimator).__name__, str(error).splitlines()[0].rstrip(".")
+            raise InputError(f"The estimator {name} fails on {pixels[0].size} features: {reason}.") from error
         if answer.dtype.kind not in "biuf":
             raise InputError(f"The function must return numbers, got {answer.dtype} instead.")
         answer = answer.astype(np.float64)

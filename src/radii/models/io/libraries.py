@@ -75,7 +75,7 @@ def load_from_library(library: Library, name: str, classes: int, weights: Path |
     except InputError:
         raise
     except ImportError as error:
-        package = PACKAGES[library]
+        package = (error.name or PACKAGES[library]).partition(".")[0]  # timm itself needs torchvision
         raise InputError(
             f"The model {library}:{name} needs the package {package}: pip install {package} ({error})."
         ) from error
