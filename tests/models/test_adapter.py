@@ -186,5 +186,5 @@ def test_inputs_of_a_computation_with_gradients() -> None:
     torch.manual_seed(0)
     x, y = torch.rand(6, 4, requires_grad=True), torch.tensor([0, 1] * 3)
     scores = radii.evaluate(nn.Linear(4, 2), x, y, "linf:0.1", suite="pgd")
-    assert len(scores.points) == 6
+    assert scores.clean.total == 6
     assert x.grad is None
