@@ -28,7 +28,9 @@ def as_inputs(x: Any, *, nhwc: bool = False, single: bool = False) -> Tensor:
     """
     import torch
 
-    tensor = x.detach() if isinstance(x, torch.Tensor) else _tensor_of(x)
+    tensor = x if isinstance(x, torch.Tensor) else _tensor_of(x)
+    if tensor.requires_grad:  # the user's computation is not continued
+        tensor = tensor.detach()
     if single:
         tensor = tensor[None]
     if tensor.dim() < 1:
