@@ -1,4 +1,4 @@
-"""Freed memory stays with the process: fewer page faults, the same numbers."""
+"""What the environment of a process changes: freed memory stays, helpers start isolated."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+
+from radii.environment import isolated_helpers
 
 CHILD = """
 import resource, sys
@@ -35,3 +37,13 @@ def test_blocks_are_used_again() -> None:
     pages = 3 * 4 * 32_000_000 // resource.getpagesize()
     assert faults < pages / 10
     assert faults <= child("leave")[1]  # how many there are otherwise depends on the size of pages
+
+
+def test_helpers_do_not_see_ctrl_c_while_they_start() -> None:
+    """A spawned interpreter that still imports would print a traceback; the signal it inherits is blocked."""
+    asked = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    command = [sys.executable, "-c", asked]
+    with isolated_helpers():
+        inside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    outside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (inside.strip(), outside.strip()) == ("True", "False")

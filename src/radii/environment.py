@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
@@ -50,16 +51,19 @@ def data_folder() -> Path | None:
 
 @contextmanager
 def isolated_helpers() -> Iterator[None]:
-    """Processes that are started in this context never import modules from the current folder.
+    """Processes that are started in this context never import modules from the current folder, and do not see Ctrl-C.
 
     A spawned interpreter has that folder first on its path until it learns its parent's path, and imports
-    modules before it does; a file ``socket.py`` beside one's data would be run.
+    modules before it does; a file ``socket.py`` beside one's data would be run. Ctrl-C reaches the whole group: a
+    helper that still imports would print a traceback. It inherits a blocked signal; the parent ends it.
     """
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if before is None:
             del os.environ["PYTHONSAFEPATH"]
         else:
