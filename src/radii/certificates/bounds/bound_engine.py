@@ -25,8 +25,17 @@ from torch import Tensor
 
 from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, Scale
 from radii.certificates.bounds.program import Bend, Linear, Plus, Program
-from radii.certificates.bounds.row_kernels import through_relu
-from radii.certificates.bounds.rows import Domain, ReluLines, ValueBounds, dot, gamma, least, pick, relu_lines
+from radii.certificates.bounds.rows import (
+    Domain,
+    ReluLines,
+    ValueBounds,
+    dot,
+    gamma,
+    least,
+    pick,
+    relu_lines,
+    through_relu,
+)
 from radii.certificates.bounds.windows import both_sides, windowed
 
 UNIT = 2.0**-24

@@ -15,9 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from radii.certificates.bounds.linear_maps import Gather, Scale
-from radii.certificates.bounds.operands import Operands, refusal, same
 from radii.certificates.bounds.relaxations import Affine, Layer, Relu, Sum
-from radii.certificates.bounds.tracing import ROWS, Record, Ref
+from radii.certificates.bounds.tracing import ROWS, Operands, Record, Ref, refusal, same
 
 SPLITS = ("split", "split_with_sizes", "unbind")
 

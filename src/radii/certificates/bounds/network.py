@@ -13,9 +13,8 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from radii.certificates.bounds.comparisons import SPLITS, absolute, extreme, joined, maximum, split_parts
 from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, Scale, TransposedConvolution
-from radii.certificates.bounds.operands import Operands, operation_name, refusal, same
 from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Monotone, Relu, Sigmoidal, Sum
-from radii.certificates.bounds.tracing import Record, Ref, Trace
+from radii.certificates.bounds.tracing import Operands, Record, Ref, Trace, operation_name, refusal, same
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numba import njit
+from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.certificates.bounds.relaxations import Relu
 
 CUT_ROWS = 256  # so many rows get the bound of ball and box together
 HALVINGS = 24
+_FAST = {"contract", "reassoc", "nsz"}  # sums may be in any order: their rounding is accounted for
 
 
 @dataclass(frozen=True)
@@ -134,3 +138,42 @@ def dot(A: Tensor, value: Tensor) -> Tensor:
     if len(value) == 1:
         return (A @ value[0]).double()
     return torch.linalg.vecdot(A, value).double()
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
+def through_relu(
+    A: NDArray[Any],
+    dom: NDArray[np.int64],
+    under: NDArray[Any],
+    under_dom: NDArray[np.int64],
+    extra: NDArray[Any],
+    over: NDArray[Any],
+    lift: NDArray[Any],
+    error: NDArray[Any],
+    bias: NDArray[Any],
+    raised: float,
+    total: NDArray[np.float64],
+) -> None:
+    """Overwrite rows ``A`` [R, d] of a ReLU's result with rows of its input, and add their constants to ``total``.
+
+    A . relu(z) >= A' . z + constant, with A' = ``under`` A where A > 0 and ``over`` A elsewhere, and the constant
+    ``lift`` A where A < 0; then A' . ``bias`` - |A'| . ``error`` of the layer that computes z. Sums are float64;
+    ``raised`` is at least 1 and makes the constant, which is negative, larger than its rounding. Row r has the
+    slopes and errors of domain ``dom[r]`` and row ``under_dom[r]`` of ``under``; ``extra`` [R, d] or [0, d] is
+    added to A'.
+    """
+    rows, size = A.shape
+    for r in range(rows):
+        d = dom[r]
+        lower, upper, offset, slack = under[under_dom[r]], over[d], lift[d], error[d]
+        constant, rest = 0.0, 0.0
+        row = A[r]
+        for j in range(size):
+            positive, negative = max(row[j], 0), min(row[j], 0)
+            back = positive * lower[j] + negative * upper[j]
+            if extra.shape[0] > 0:
+                back += extra[r, j]
+            row[j] = back
+            constant += negative * offset[j]
+            rest += back * bias[j] - abs(back) * slack[j]
+        total[r] += constant * raised + rest

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 
 from radii.certificates.bounds.linear_maps import Convolution, Scale
 from radii.certificates.bounds.program import Bend, Linear
-from radii.certificates.bounds.row_kernels import through_relu
-from radii.certificates.bounds.rows import Domain, ValueBounds, dot, gamma, least, relu_lines
+from radii.certificates.bounds.rows import Domain, ValueBounds, dot, gamma, least, relu_lines, through_relu
 
 if TYPE_CHECKING:
     from radii.certificates.bounds.bound_engine import Engine
