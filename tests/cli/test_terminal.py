@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-from radii.cli import terminal
+from radii.cli import main, terminal
 from radii.cli.main import guarded
 from radii.cli.terminal import clean
+from radii.errors import InputError
 from radii.runs.planning import train
 from radii.training.schedule import Recipe
 
@@ -106,6 +107,25 @@ def test_names_that_are_not_utf8_are_told_or_work(tmp_path: Path, radii: Callabl
     outcome = radii("train", path, "epochs=1", "--model", "mlp")
     assert outcome.code in (0, 2)
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("error", [ImportError("initialization failed"), InputError("ray is not installed"), OSError()])
+def test_a_signal_within_an_import_is_an_interruption(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled modules turn the interruption of their import into an error of their own."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(terminal, "errors", terminal.CleanConsole(stderr=True, highlight=False, width=1000))
+
+    def importing() -> None:
+        try:
+            main._interrupt(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise error from None
+
+    assert main.guarded(importing) == 130
+    assert capsys.readouterr().err.startswith("radii: Interrupted.")
+    assert main.guarded(lambda: 0) == 0  # the next command starts anew
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -122,53 +122,76 @@ def run() -> None:
 
 def _start() -> Any:
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a command under nohup stays deaf
+        signal.signal(signal.SIGINT, _interrupt)
     terminal.prepare_streams()
     return app(standalone_mode=False)
 
 
-def _interrupt(*_: object) -> None:
+_received: list[int] = []  # signals that asked this command to end
+
+
+def _interrupt(number: int, _frame: object = None) -> None:
     """SIGTERM (docker stop, a batch system at its limit) ends a command as Ctrl-C does; a second one at once."""
+    _received.append(number)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise KeyboardInterrupt
 
 
 def guarded(command: Callable[[], Any]) -> int:
-    """Run a command; a user's mistake becomes one sentence on stderr and an exit code."""
+    """Run a command; a user's mistake becomes one sentence on stderr and an exit code.
+
+    A signal may arrive while a compiled module is imported, which turns it into an ImportError of its own: after
+    a signal every error is the end that was asked for.
+
+    Args:
+        command: what to run; it returns an exit code or None.
+    """
     terminal.forget_manner()
+    _received.clear()
     try:
         code = int(command() or 0)
         if code == INTERRUPTED:  # typer turns Ctrl-C into this code without a word
             raise KeyboardInterrupt
         return code
-    except (InputError, ContradictionError) as error:
-        if terminal.is_verbose():
-            terminal.errors.print_exception()
-        terminal.complain(str(error))
-        return 2 if isinstance(error, InputError) else 1
-    except typer.Exit as leave:
-        return leave.exit_code
     except SystemExit as leave:
         if not isinstance(leave.__context__, BrokenPipeError):  # rich leaves so when nobody reads its help
             raise
         _discard_output()
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        terminal.complain("Interrupted. What was committed is kept; the same command continues.")
-        return INTERRUPTED
-    except BrokenPipeError:  # `radii … | head`
+        return _tell_interrupted()
+    except Exception as error:
+        return _tell_interrupted() if _received else _tell(error)
+
+
+def _tell_interrupted() -> int:
+    terminal.complain("Interrupted. What was committed is kept; the same command continues.")
+    return INTERRUPTED
+
+
+def _tell(error: Exception) -> int:
+    """Say what was wrong in one sentence, and return the exit code; an error of radii itself is raised again."""
+    if isinstance(error, InputError | ContradictionError):
+        if terminal.is_verbose():
+            terminal.errors.print_exception()
+        terminal.complain(str(error))
+        return 2 if isinstance(error, InputError) else 1
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    if isinstance(error, BrokenPipeError):  # `radii … | head`
         _discard_output()
         return 0
-    except OSError as error:
+    if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
         terminal.complain(f"{error.strerror or error}{where}.")
         return 2
-    except Exception as error:
-        sentence = _usage_sentence(error)
-        if sentence is None:
-            raise
-        if sentence:  # a command without its arguments has printed its help already
-            terminal.complain(sentence)
-        return 2
+    sentence = _usage_sentence(error)
+    if sentence is None:
+        raise error
+    if sentence:  # a command without its arguments has printed its help already
+        terminal.complain(sentence)
+    return 2
 
 
 def _discard_output() -> None:
