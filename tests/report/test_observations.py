@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
 
 import numpy as np
@@ -112,11 +111,11 @@ def _one_median_for_page_terminal_and_json(found: Assessment) -> None:
             assert said == (own if np.isfinite(own) else None)
     best = most_proved(found)
     cards = {card.label: card.value for card in page(found).headline[0].cards}
-    assert cards["proved"] == _number(best.scores.median_radius("proved"), ROUND_FLOOR)
-    assert cards["broken"] == _number(best.scores.median_radius("broken"), ROUND_CEILING)
+    assert cards["proved"] == _number(best.scores.median_radius("proved"), "down")
+    assert cards["broken"] == _number(best.scores.median_radius("broken"), "up")
 
 
 def test_a_proved_radius_is_never_rounded_up_and_a_broken_one_never_down() -> None:
-    assert _number(0.698, ROUND_FLOOR) == "0.69"
-    assert _number(0.7601, ROUND_CEILING) == "0.77"
-    assert [_number(value, ROUND_FLOOR) for value in (0.0, 0.00779, 12.9, float("inf"))] == ["0", "0.0077", "12", "∞"]
+    assert _number(0.698, "down") == "0.69"
+    assert _number(0.7601, "up") == "0.77"
+    assert [_number(value, "down") for value in (0.0, 0.00779, 12.9, float("inf"))] == ["0", "0.0077", "12", "∞"]

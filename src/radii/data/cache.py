@@ -137,6 +137,11 @@ def _seal(work: Path, identity: dict[str, Any], classes: tuple[str, ...], name: 
     write_manifest(work)
 
 
+def replace_array(path: Path, by: Path) -> None:
+    """Put the array ``by`` in the place of ``path``, both in a folder that is not yet finished."""
+    os.replace(by, path)
+
+
 def new_array(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """A writable memory-mapped .npy file ``path`` of ``dtype`` and ``shape``, with its space on disk reserved.
 

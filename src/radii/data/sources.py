@@ -318,8 +318,9 @@ def _without_bad(
     kept = np.setdiff1d(np.arange(len(y)), [row for row, _ in faults])
     logging.getLogger("radii").warning("%d images of %s cannot be decoded and are left out.", len(faults), name)
     whole = np.load(target, mmap_mode="r", allow_pickle=False)
-    _copy_rows(whole, kept, target.with_name(f"kept-{target.name}"))
-    os.replace(target.with_name(f"kept-{target.name}"), target)
+    shorter = target.with_name(f"kept-{target.name}")
+    _copy_rows(whole, kept, shorter)
+    cache.replace_array(target, shorter)
     return y[kept]
 
 
