@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import radii
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.network import build
 from radii.certificates.bounds.program import compiled
@@ -178,3 +179,27 @@ def test_networks_without_gradient_or_relu_are_bounded_or_left_open(features: in
     for i, radius in enumerate(found.radius.tolist()):
         around = (x[i] + (torch.rand(4000, features) * 2 - 1) * radius).clamp(0, 1)
         assert (model(around).argmax(1) == found.prediction[i]).all()
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_radius_on_the_boundary_of_a_linear_network_is_left_open(norm: str, hidden: bool) -> None:
+    """There is no sign to fix and no bound to prove: neither a certificate nor a crash."""
+    layers = [nn.Linear(2, 2, bias=False), nn.ReLU()] if hidden else []
+    network = nn.Sequential(*layers, nn.Linear(2, 2, bias=False)).eval()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.copy_(torch.eye(2))
+    x = torch.tensor([[0.6, 0.4]])
+    truth = 0.2 / 2**0.5 if norm == "l2" else 0.1
+    for factor, proved in ((0.99, True), (1 - 1e-9, False), (1.0, False), (1.01, False)):
+        certificate = radii.certify(
+            network,
+            x,
+            "complete",
+            norm=norm,
+            radii=(truth * factor,),
+            seconds=5,
+            outputs="logits",  # type: ignore[arg-type]
+        )
+        assert bool(certificate.radius[0] > 0) == proved, (factor, certificate.radius)

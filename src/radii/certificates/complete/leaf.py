@@ -61,9 +61,10 @@ def _in_ball(slope: Floats, matrix: Floats, limit: Floats, known: ValueBounds) -
     assert known.domain.center is not None
     assert known.domain.radius is not None
     center, radius = known.domain.center[0].numpy(), known.domain.radius
-
+    if not len(matrix):  # no sign is needed
+        return torch.from_numpy(_farthest(slope, low, high, center, radius)), []
     rows = np.linalg.norm(matrix, axis=1)
-    scale = float(np.linalg.norm(slope)) / max(1e-12, float(rows.mean()) if len(rows) else 1.0)
+    scale = float(np.linalg.norm(slope)) / max(1e-12, float(rows.mean()))
 
     def negated_dual(parameters: Floats) -> tuple[float, Floats]:
         betas = scale * parameters
