@@ -17,6 +17,7 @@ from radii.models.io.bundle import Architecture, initialize, load_bundle, save_b
 from radii.models.io.export import export
 from radii.models.layers.folded import BlockedLinear
 from radii.models.layers.head import UnitRows
+from radii.models.layers.isometry import TokenMix
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.models.lipschitz.operators import matrix_operator
@@ -31,6 +32,9 @@ SHAPES = [
     ((3, 20, 33), {"tokens": 8}, (4, 7)),
     ((1, 8, 8), {"tokens": 1}, (1, 1)),
     ((3, 16, 16), {"tokens": 8, "stages": 2, "shift": 4}, (4, 4)),
+    ((3, 16, 16), {"tokens": 4, "mix": 4}, (4, 4)),
+    ((1, 12, 20), {"tokens": 4, "stages": 2, "mix": 2}, (2, 2)),
+    ((1, 8, 8), {"tokens": 1, "mix": 4}, (1, 1)),
 ]
 
 
@@ -84,9 +88,31 @@ def test_the_defect_bounds_the_norm(shape: tuple[int, int]) -> None:
     assert near_isometry_norm(matrix_operator(torch.full(shape, torch.nan))) is None
 
 
-def test_no_attack_breaks_the_certificate() -> None:
+def test_a_mixture_of_tokens_is_one_matrix_for_every_mixed_channel() -> None:
+    torch.manual_seed(5)
+    layer = TokenMix(3, 12).double()
+    x = torch.rand(2, 8, 3, 4, dtype=torch.float64)
+    assert torch.equal(layer(x), x)  # it starts as the identity
+    nn.init.normal_(layer.weight)
+    mixed = layer(x)
+    assert torch.equal(mixed[:, :5], x[:, :5])
+    by_hand = torch.einsum("ts,ncs->nct", layer.weight, x[:, 5:].flatten(2)).view(2, 3, 3, 4)
+    torch.testing.assert_close(mixed[:, 5:], by_hand)
+    norm = float(torch.linalg.matrix_norm(layer.weight.detach(), 2))
+    assert bound_layer("mix", layer, (8, 3, 4), True).value == pytest.approx(norm, rel=1e-3)
+    nn.init.zeros_(layer.weight)
+    assert bound_layer("mix", layer, (8, 3, 4), True).value == 1.0  # the other channels stay
+    with pytest.raises(InputError, match="12 tokens and at least 3 channels"):
+        layer(torch.rand(1, 8, 4, 4))
+
+
+@pytest.mark.parametrize("mix", [0, 2])
+def test_no_attack_breaks_the_certificate(mix: int) -> None:
     torch.manual_seed(3)
-    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4)
+    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4, mix=mix)
+    for part in model:
+        if isinstance(part, TokenMix):
+            nn.init.orthogonal_(part.weight)
     x = torch.rand(60, 1, 8, 8)
     certificate = certify(model, x)
     assert float(certificate.radius.median()) > 1e-4
@@ -105,7 +131,7 @@ def test_bundle_and_export(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     card = Architecture(
         name="isometric",
-        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2},
+        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2, "mix": 4},
         input_shape=(3, 10, 10),
         classes=tuple("abc"),
         mean=(0.4, 0.5, 0.6),
@@ -154,6 +180,7 @@ def test_sizes_and_refusals() -> None:
         ({"tokens": 40}, "tokens must be at most 32"),
         ({"tokens": 9, "stages": 2}, "a multiple of 2"),
         ({"shift": 3}, "shift 0 or at least 4"),
+        ({"mix": -1}, "mix at least 0"),
         ({"width": 15}, "even number of channels"),
     ):
         with pytest.raises(InputError, match=message):

@@ -19,6 +19,7 @@ from radii.models.layers.folded import (
     SkewExponential,
     Translation,
 )
+from radii.models.layers.isometry import TokenMix
 from radii.models.layers.weightless import (
     FirstChannels,
     FlattenTokens,
@@ -138,6 +139,14 @@ def _linear(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     if isinstance(layer, BlockedLinear):  # sums over a block, then over the blocks
         terms = layer.block + layer.in_features // layer.block
     return LayerBound(value, method, operator.absolute, offset, terms + 2)
+
+
+def _token_mix(layer: nn.Module, _shape: Shape, prove: bool) -> LayerBound:
+    """The same matrix for every mixed channel, the identity for the others."""
+    assert isinstance(layer, TokenMix)
+    operator = matrix_operator(layer.weight)
+    value, method = norm_bound([operator], prove)
+    return LayerBound(max(1.0, value), method, max(1.0, operator.absolute), 0.0, operator.terms + 2)
 
 
 def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
@@ -286,6 +295,7 @@ def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
     BlockedLinear: _linear,
+    TokenMix: _token_mix,
     nn.Conv2d: _convolution,
     Residual: _residual,
     SkewExponential: _skew_exponential,

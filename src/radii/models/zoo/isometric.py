@@ -9,7 +9,7 @@ from torch import nn
 
 from radii.errors import InputError
 from radii.models.layers.head import UnitRows
-from radii.models.layers.isometry import IsometricLayer
+from radii.models.layers.isometry import IsometricLayer, TokenMix
 from radii.models.layers.weightless import FlattenTokens, ZeroBorder
 
 
@@ -34,6 +34,8 @@ class Isometric(nn.Sequential):
         tokens: patches along the longer side of an image.
         shift: one channel in so many moves in each of the four directions; 0: none.
         stages: after each but the last, 2 x 2 tokens become one and the width doubles.
+        mix: one channel in so many takes part in a mixture of all tokens
+            (:class:`radii.models.layers.isometry.TokenMix`) in the middle of each stage; 0: none.
 
     Guarantee: |f_i(x) - f_i(x')| <= |x - x'| in L2 for each logit i, up to the
     defect of the matrices; :mod:`radii.models.lipschitz.network_bound` proves it
@@ -50,13 +52,14 @@ class Isometric(nn.Sequential):
         tokens: int = 8,
         shift: int = 32,
         stages: int = 1,
+        mix: int = 0,
     ) -> None:
         if len(input_shape) not in (1, 3):
             raise InputError(f"Isometric takes images [c, h, w] or features [d], got shape {tuple(input_shape)}.")
-        if min(depth, tokens, stages) < 1 or shift < 0 or 0 < shift < 4:
+        if min(depth, tokens, stages) < 1 or min(shift, mix) < 0 or 0 < shift < 4:
             raise InputError(
-                "depth, tokens and stages must be at least 1, and shift 0 or at least 4, "
-                f"got {depth}, {tokens}, {stages} and {shift} instead."
+                "depth, tokens and stages must be at least 1, shift 0 or at least 4, and mix at least 0, "
+                f"got {depth}, {tokens}, {stages}, {shift} and {mix} instead."
             )
         parts, channels, grid = _patches(tuple(input_shape), tokens, 2 ** (stages - 1))
         for stage in range(stages):
@@ -68,6 +71,8 @@ class Isometric(nn.Sequential):
                     channels, wide, shift=0 if last else moved, size=grid if first and len(input_shape) == 3 else None
                 )
                 channels = wide
+                if mix and grid != (1, 1) and number == (depth - 1) // 2 and wide >= mix:
+                    parts[f"stage{stage}_mix"] = TokenMix(wide // mix, grid[0] * grid[1])
             if stage < stages - 1:
                 parts[f"stage{stage}_merge"] = nn.PixelUnshuffle(2)
                 channels, grid = 4 * wide, (grid[0] // 2, grid[1] // 2)
