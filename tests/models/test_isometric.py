@@ -18,6 +18,7 @@ from radii.models.io.export import export
 from radii.models.layers.folded import BlockedLinear
 from radii.models.layers.head import UnitRows
 from radii.models.layers.isometry import TokenMix
+from radii.models.layers.weightless import OverlappingPatches
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.models.lipschitz.operators import matrix_operator
@@ -35,6 +36,8 @@ SHAPES = [
     ((3, 16, 16), {"tokens": 4, "mix": 4}, (4, 4)),
     ((1, 12, 20), {"tokens": 4, "stages": 2, "mix": 2}, (2, 2)),
     ((1, 8, 8), {"tokens": 1, "mix": 4}, (1, 1)),
+    ((3, 16, 24), {"tokens": 6, "overlap": 1}, (4, 6)),
+    ((1, 28, 28), {"tokens": 8, "overlap": 2, "mix": 4}, (7, 7)),
 ]
 
 
@@ -106,10 +109,31 @@ def test_a_mixture_of_tokens_is_one_matrix_for_every_mixed_channel() -> None:
         layer(torch.rand(1, 8, 4, 4))
 
 
-@pytest.mark.parametrize("mix", [0, 2])
-def test_no_attack_breaks_the_certificate(mix: int) -> None:
+def test_overlapping_patches_keep_lengths() -> None:
+    """An image whose edge is black keeps its norm; the bound is what the matrix of the whole map has."""
+    torch.manual_seed(6)
+    for patch, border, size in ((4, 1, (8, 12)), (4, 2, (8, 8)), (3, 1, (6, 6)), (2, 0, (4, 4))):
+        layer = OverlappingPatches(patch, border).double()
+        x = torch.zeros(3, 2, *size, dtype=torch.float64)
+        inside = (slice(None), slice(None), *(slice(border, side - border) for side in size))
+        x[inside] = torch.rand_like(x[inside])
+        tokens = layer(x)
+        assert tokens.shape == (3, 2 * (patch + 2 * border) ** 2, size[0] // patch, size[1] // patch)
+        torch.testing.assert_close(tokens.flatten(1).norm(dim=1), x.flatten(1).norm(dim=1), rtol=1e-6, atol=0)
+        units = torch.eye(prod(size), dtype=torch.float64).view(-1, 1, *size)
+        norm = float(torch.linalg.matrix_norm(layer(units).flatten(1), 2))
+        value = bound_layer("patches", layer, (1, *size), True).value
+        assert norm <= value <= 1 + 1e-6
+    with pytest.raises(InputError, match="half of a patch, got 2"):
+        OverlappingPatches(3, 2)
+    with pytest.raises(InputError, match="must divide the image"):
+        OverlappingPatches(3, 1)(torch.rand(1, 1, 8, 8))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"mix": 2}, {"overlap": 1}])
+def test_no_attack_breaks_the_certificate(arguments: dict[str, int]) -> None:
     torch.manual_seed(3)
-    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4, mix=mix)
+    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4, **arguments)
     for part in model:
         if isinstance(part, TokenMix):
             nn.init.orthogonal_(part.weight)
@@ -131,7 +155,7 @@ def test_bundle_and_export(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     card = Architecture(
         name="isometric",
-        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2, "mix": 4},
+        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2, "mix": 4, "overlap": 1},
         input_shape=(3, 10, 10),
         classes=tuple("abc"),
         mean=(0.4, 0.5, 0.6),

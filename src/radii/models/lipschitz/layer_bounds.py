@@ -25,6 +25,7 @@ from radii.models.layers.weightless import (
     FlattenTokens,
     HalfAbs,
     MaxMin,
+    OverlappingPatches,
     TokenShift,
     ZeroBorder,
     ZeroChannels,
@@ -147,6 +148,15 @@ def _token_mix(layer: nn.Module, _shape: Shape, prove: bool) -> LayerBound:
     operator = matrix_operator(layer.weight)
     value, method = norm_bound([operator], prove)
     return LayerBound(max(1.0, value), method, max(1.0, operator.absolute), 0.0, operator.terms + 2)
+
+
+def _overlapping_patches(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
+    """A pixel goes to several outputs and no output has two pixels: the root of its summed squared weights."""
+    assert isinstance(layer, OverlappingPatches)
+    squares = F.pad(layer.window.double().square(), (0, -layer.window.shape[1] % layer.patch) * 2)
+    folded = squares.unflatten(0, (-1, layer.patch)).sum(0).unflatten(1, (-1, layer.patch)).sum(1)
+    value = nextafter(sqrt(float(folded.max())) * (1 + 1e-12), inf)
+    return LayerBound(value, "exact", value, 0.0, 2)
 
 
 def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
@@ -296,6 +306,7 @@ RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
     BlockedLinear: _linear,
     TokenMix: _token_mix,
+    OverlappingPatches: _overlapping_patches,
     nn.Conv2d: _convolution,
     Residual: _residual,
     SkewExponential: _skew_exponential,

@@ -10,7 +10,7 @@ from torch import nn
 from radii.errors import InputError
 from radii.models.layers.head import UnitRows
 from radii.models.layers.isometry import IsometricLayer, TokenMix
-from radii.models.layers.weightless import FlattenTokens, ZeroBorder
+from radii.models.layers.weightless import FlattenTokens, OverlappingPatches, ZeroBorder
 
 
 class Isometric(nn.Sequential):
@@ -36,6 +36,8 @@ class Isometric(nn.Sequential):
         stages: after each but the last, 2 x 2 tokens become one and the width doubles.
         mix: one channel in so many takes part in a mixture of all tokens
             (:class:`radii.models.layers.isometry.TokenMix`) in the middle of each stage; 0: none.
+        overlap: pixels that a patch takes from its neighbors on each side
+            (:class:`radii.models.layers.weightless.OverlappingPatches`); at most half of a patch.
 
     Guarantee: |f_i(x) - f_i(x')| <= |x - x'| in L2 for each logit i, up to the
     defect of the matrices; :mod:`radii.models.lipschitz.network_bound` proves it
@@ -53,6 +55,7 @@ class Isometric(nn.Sequential):
         shift: int = 32,
         stages: int = 1,
         mix: int = 0,
+        overlap: int = 0,
     ) -> None:
         if len(input_shape) not in (1, 3):
             raise InputError(f"Isometric takes images [c, h, w] or features [d], got shape {tuple(input_shape)}.")
@@ -61,7 +64,7 @@ class Isometric(nn.Sequential):
                 "depth, tokens and stages must be at least 1, shift 0 or at least 4, and mix at least 0, "
                 f"got {depth}, {tokens}, {stages}, {shift} and {mix} instead."
             )
-        parts, channels, grid = _patches(tuple(input_shape), tokens, 2 ** (stages - 1))
+        parts, channels, grid = _patches(tuple(input_shape), tokens, 2 ** (stages - 1), overlap)
         for stage in range(stages):
             wide = width * 2**stage
             moved = wide // shift if shift and max(grid) > 1 else 0
@@ -88,7 +91,7 @@ class Isometric(nn.Sequential):
 
 
 def _patches(
-    shape: tuple[int, ...], tokens: int, divisor: int
+    shape: tuple[int, ...], tokens: int, divisor: int, overlap: int
 ) -> tuple[OrderedDict[str, nn.Module], int, tuple[int, int]]:
     """The layers that cut an image into tokens, the numbers of one token, and the grid; features are one token."""
     parts: OrderedDict[str, nn.Module] = OrderedDict()
@@ -107,5 +110,5 @@ def _patches(
     size = (rows * patch, columns * patch)
     if size != tuple(sides):
         parts["border"] = ZeroBorder(size)
-    parts["patches"] = nn.PixelUnshuffle(patch)
-    return parts, channels * patch**2, (rows, columns)
+    parts["patches"] = OverlappingPatches(patch, overlap) if overlap else nn.PixelUnshuffle(patch)
+    return parts, channels * (patch + 2 * overlap) ** 2, (rows, columns)
