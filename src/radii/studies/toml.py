@@ -98,6 +98,7 @@ def load(path: Path, trust: Collection[str] = ()) -> Study:
         axes.source or path.name,
         lambda budget: grids[budget].cells(),
         analyze,
+        BUDGETS,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from radii.budget import Budget
-from radii.papers.catalog.data_scaling import (
+from radii.papers.catalog.prach_networks import (
     EPOCH,
     LIPSCHITZ,
     RADII,
