@@ -102,11 +102,11 @@ SCALES: dict[Budget, TrainingScale] = {
         every=3,
     ),
     "cpu": TrainingScale(
-        {"mnist": doubled(60_000, 8), "cifar10": doubled(50_000, 8)},
+        {"cifar10": doubled(50_000, 7), "mnist": doubled(60_000, 7)},
         3,
         10_000,
-        {"mnist": laid_over(shrunk(300, 128, 4), UNMIRRORED), "cifar10": shrunk(400, 128, 4)},
-        {"mnist": Isometric(500, 1.5, 0.5), "cifar10": Isometric(1100, 0.75, 0.4)},
+        {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 4)},
+        {"mnist": Isometric(400, 1.5, 0.5), "cifar10": Isometric(1100, 0.75, 0.4)},
         NOTHING,
     ),
     "night": TrainingScale(
