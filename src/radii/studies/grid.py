@@ -90,6 +90,7 @@ class Axes(Spec):
     sizes: tuple[int, ...] = ()
     seeds: tuple[int, ...] = pydantic.Field((0,), min_length=1)
     preprocessing: Preprocessing = "center"
+    extra: str | None = None
     settings: dict[str, Any] = {}
     measure: Measure = Measure()
 
@@ -124,7 +125,10 @@ class Grid:
     def _training(self, data: DataSpec, model: Part, method: Part, seed: int) -> Train:
         settings = laid_over(laid_over(self.axes.settings, model.settings), method.settings)
         arguments = {"model": dict(model.arguments), "method": dict(method.arguments)}
-        return train_step(data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed)
+        extra = None if self.axes.extra is None else DataSpec.of(self.axes.extra)
+        return train_step(
+            data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed, extra
+        )
 
     def _measurements(self, training: Train, model: Part) -> dict[str, Step]:
         steps: dict[str, Step] = {}

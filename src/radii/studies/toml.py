@@ -192,14 +192,14 @@ def _part(table: Mapping[str, Any], where: str, faults: _Faults) -> Part | None:
 
 
 def _check_data(axes: Axes, faults: _Faults, at: str) -> None:
-    for name in axes.data:
+    for key, name in (*(("data", name) for name in axes.data), *((("extra", axes.extra),) if axes.extra else ())):
         try:
             base, _ = variant_chain.split(name)
             if base not in hub.KNOWN:
                 with sources.only_local():
                     sources.locate(base)
         except InputError as error:
-            faults.add(f"{at}data", str(error))
+            faults.add(f"{at}{key}", str(error))
     for variant in axes.variants:
         try:
             variant_chain.split(source("digits", variant, 0))
