@@ -33,11 +33,12 @@ from radii.papers.catalog.prach_networks import (
     shrunk,
     standard_training,
 )
+from radii.papers.catalog.readings import mean_at, mean_of, share_at
 from radii.rounding import format_radius
 from radii.runs.inputs import DataSpec
 from radii.runs.step import Step
 from radii.runs.steps import Certify, Train
-from radii.studies.study import Cell, Findings, Measured, ScalingCurve, Study, mean
+from radii.studies.study import Cell, Findings, Measured, ScalingCurve, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.training.recipes import NOTHING, Settings, laid_over
 
@@ -105,7 +106,7 @@ SCALES: dict[Budget, TrainingScale] = {
         {"cifar10": doubled(50_000, 6), "mnist": doubled(60_000, 6)},
         2,
         10_000,
-        {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 4)},
+        {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 8)},
         {"mnist": Isometric(400, 1.5, 0.5), "cifar10": Isometric(1100, 0.75, 0.4)},
         NOTHING,
     ),
@@ -134,15 +135,15 @@ SCALES: dict[Budget, TrainingScale] = {
 
 
 def _cells(budget: Budget) -> tuple[Cell, ...]:
-    """Every size and seed, the same number of steps whatever the size; whole curves of a seed before the next seed."""
+    """Every size and seed, the same number of steps whatever the size; large sizes first, with all their seeds."""
     scale = SCALES[budget]
+    sizes = [(number, name, n) for name, all_n in scale.sizes.items() for number, n in enumerate(reversed(all_n))]
     planned = []
-    for seed in range(scale.seeds):
-        for name, sizes in scale.sizes.items():
-            for number, size in enumerate(reversed(sizes)):
-                data = DataSpec.of(f"{name}+subset:{size}")
-                for network, step in _steps(scale, budget, data, seed, number).items():
-                    planned.append(Cell({"data": name, "n": size, "seed": seed, "model": network}, step))
+    for number, name, size in sorted(sizes, key=lambda entry: entry[0]):
+        data = DataSpec.of(f"{name}+subset:{size}")
+        for seed in range(scale.seeds):
+            for network, step in _steps(scale, budget, data, seed, number).items():
+                planned.append(Cell({"data": name, "n": size, "seed": seed, "model": network}, step))
     return tuple(planned)
 
 
@@ -249,12 +250,12 @@ def _row(name: str, n: int, cells: Sequence[Measured]) -> dict[str, Any]:
         "n": n,
         "seeds": max(len(found) for found in by_model.values()),
         "radii": ", ".join(format_radius(radius) for radius in SHOWN[name]),
-        "certified": mean(_shares(bounded, first)),
-        "train_certified": mean(_shares(bounded, first, "train")),
-        "second": mean([share for radius in others for share in _shares(bounded, radius)]),
-        "lipschitz_clean": mean([cell.result["test"]["clean"]["value"] for cell in bounded]),
-        "standard_clean": mean([cell.result["test_accuracy"] for cell in by_model[STANDARD]]),
-        **{extra: mean(_shares(by_model[extra], first, key=key)) for extra, (key, _) in EXTRA.items()},
+        "certified": mean_at(bounded, first),
+        "train_certified": mean_at(bounded, first, "train"),
+        "second": mean_at(bounded, others[0]) if others else None,
+        "lipschitz_clean": mean_of(bounded, "test", "clean", "value"),
+        "standard_clean": mean_of(by_model[STANDARD], "test_accuracy"),
+        **{extra: mean_at(by_model[extra], first, key=key) for extra, (key, _) in EXTRA.items()},
     }
 
 
@@ -275,19 +276,13 @@ def _marks(name: str, row: Row) -> list[Row]:
     ]
 
 
-def _shares(cells: Sequence[Measured], radius: float, split: str = "test", key: str = "certified") -> list[float]:
-    """The accuracies at a radius, of the cells that were measured there."""
-    shares = []
-    for cell in cells:
-        radii = [round(float(value), 6) for value in cell.result["radii"]]
-        if round(radius, 6) in radii:
-            shares.append(float(cell.result[split][key][radii.index(round(radius, 6))]["value"]))
-    return shares
-
-
 def _observation(cell: Measured, radius: float) -> Mapping[str, float]:
     """One point of a curve that a forecast continues."""
-    return {"n": float(cell.place["n"]), "seed": float(cell.place["seed"]), "value": _shares([cell], radius)[0]}
+    return {
+        "n": float(cell.place["n"]),
+        "seed": float(cell.place["seed"]),
+        "value": share_at(cell.result, radius) or 0.0,
+    }
 
 
 STUDY = Study(

@@ -5,6 +5,8 @@ A function for each network plans its training; a study says which data, length 
 
 from __future__ import annotations
 
+from typing import Any
+
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import named_training, train_step
 from radii.runs.steps import Train
@@ -60,17 +62,27 @@ def isometric_training(
     Returns:
         The training step.
     """
+    loss = {"method": {"offset": offset, "temperature": temperature}}
+    settings = laid_over(isometric_settings(data, steps), laid_over(loss, changes))
+    return train_step(data, "isometric", "offset-cross-entropy", settings, "center", seed)
+
+
+def isometric_settings(data: DataSpec, steps: int) -> dict[str, Any]:
+    """The isometric network and its optimizer, without a loss.
+
+    Args:
+        data: the dataset; its base must be in ``SHAPES``.
+        steps: training steps.
+    """
     shape = SHAPES[data.base]
     color = shape[0] > 1
-    settings = {
+    return {
         "steps": steps,
         "batch_size": 128 if color else 256,
         "optimizer": certified.OPTIMIZER,
         "augmentation": {"flip": color},
         "model": certified.network(shape, 128),
-        "method": {"offset": offset, "temperature": temperature},
     }
-    return train_step(data, "isometric", "offset-cross-entropy", laid_over(settings, changes), "center", seed)
 
 
 def lipschitz_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
