@@ -221,6 +221,8 @@ def _check_measure(measure: Measure, faults: _Faults, at: str) -> None:
             continue
         if name == "prove" and ball.norm not in ("l2", "linf"):
             faults.add(f"{at}measure.prove.threat", f"bounds exist for l2 and linf balls, got {ball} instead.")
+    if (proofs := measure.certify) is not None and (proofs.method in ("smoothing", "estimate")) != bool(proofs.sigma):
+        faults.add(f"{at}measure.certify.sigma", "write it for the methods smoothing and estimate, and only for them.")
     if measure.evaluate is not None and measure.evaluate.suite not in {*SUITES, *FORMER_NAMES}:
         faults.add(f"{at}measure.evaluate.suite", str(unknown_name("suite", measure.evaluate.suite, SUITES)))
 

@@ -100,7 +100,9 @@ def table_of(measured: Sequence[Measured], keys: Mapping[str, str], title: str, 
         row = {**dict(zip(keys, place, strict=True)), **columns(cells)}
         rows.append(row)
         if row["lipschitz"] is not None and row["adversarial"] is not None:
-            curve = ", ".join(str(part) for key, part in zip(keys, place, strict=True) if key != "method") or "networks"
+            curve = (
+                ", ".join(str(part) for key, part in zip(keys, place, strict=True) if key != "training") or "networks"
+            )
             marks.append({"lipschitz": row["lipschitz"], "accuracy": row["adversarial"], "curve": curve})
     fields = (
         *(Field(key, heading) for key, heading in keys.items()),

@@ -45,7 +45,7 @@ def _cells(budget: Budget) -> tuple[Cell, ...]:
             settings = laid_over(SHORTER[budget], {"method": arguments})
             recipe: Budget = "cpu" if budget == "night" else budget
             training = named_training(data, model, method, recipe="yang-mnist", budget=recipe, settings=settings)
-            cells += attacked(training, THREAT, POINTS[budget], {"network": network, "method": name})
+            cells += attacked(training, THREAT, POINTS[budget], {"network": network, "training": name})
     return tuple(cells)
 
 
@@ -53,7 +53,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
     """The table of the slides, and robust accuracy against the local Lipschitz constant."""
     return table_of(
         measured,
-        {"network": "network", "method": "method"},
+        {"network": "network", "training": "method"},
         "Methods with smaller local Lipschitz constants survive more attacks",
         "MNIST, Linf 0.1, PGD-40; constants are lower bounds, robust accuracies upper bounds.",
     )
