@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from radii.errors import InputError
-from radii.papers.catalog import data_scaling, published_separation
+from radii.papers.catalog import data_scaling, prach_networks, published_separation
 from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
 from radii.runs.step import plan
@@ -65,11 +65,11 @@ def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {
         cell.place["n"] for cell in registered_study("data-scaling").cells("cpu") if cell.place["data"] == "cifar10"
     }
-    assert sorted(sizes) == [97, 195, 390, 781, 1562, 3125, 6250, 12_500, 25_000]
+    assert sorted(sizes) == [781, 1562, 3125, 6250, 12_500, 25_000, 50_000]
 
 
 def test_equal_compute_whatever_the_size() -> None:
-    steps = {cell.step.recipe.steps for cell in data_scaling.cells("smoke") if cell.place["model"] == "standard"}
+    steps = {cell.step.recipe.steps for cell in data_scaling.STUDY.cells("smoke") if cell.place["model"] == "standard"}
     assert len(steps) == 1
 
 
@@ -80,7 +80,7 @@ def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None
         place = {"data": "cifar10", "n": n, "seed": seed, "model": "1-Lipschitz"}
         return Measured(place, {"radii": list(data_scaling.RADII), "test": split, "train": split})
 
-    found = data_scaling.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
+    found = data_scaling.STUDY.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
     assert [row["certified"] for row in found.table.rows] == [pytest.approx(0.3), 0.5]
     (curve,) = found.scaling
     assert curve.test_points == 2000
@@ -116,7 +116,7 @@ def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
     from radii.runs.planning import load_trained
 
     store, data = Store(tmp_path), DataSpec.of("digits")
-    training = data_scaling.lipschitz_training(data, data_scaling.shrunk(60, 64, 8, depth=1))
+    training = prach_networks.lipschitz_training(data, prach_networks.shrunk(60, 64, 8, depth=1))
     run = store.ensure(Certify(model=training, data=data, radii=(0.0, 0.1), points=10_000))
     network = load_trained(Run(store.folder(training))).model
     x, y = data.load().test.tensors()

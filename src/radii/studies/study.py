@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radii.budget import Budget
+from radii.budget import WITHOUT_NIGHT, Budget
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step
@@ -61,13 +61,27 @@ class Findings:
 
 @dataclass(frozen=True)
 class Study:
-    """``cells`` plans a budget; ``analyze`` accepts the results of any part of the plan."""
+    """``plan`` lists the cells of a budget; ``analyze`` accepts the results of any part of the plan."""
 
     name: str
     title: str
     source: str
-    cells: Callable[[Budget], tuple[Cell, ...]]
+    plan: Callable[[Budget], tuple[Cell, ...]]
     analyze: Callable[[Sequence[Measured]], Findings]
+    budgets: tuple[Budget, ...] = WITHOUT_NIGHT
+
+    def cells(self, budget: Budget) -> tuple[Cell, ...]:
+        """The cells at a budget.
+
+        Args:
+            budget: how much work the study may be.
+
+        Raises:
+            InputError: the study has no plan for this budget.
+        """
+        if budget not in self.budgets:
+            raise InputError(f"The study {self.name} has the budgets {', '.join(self.budgets)}, not {budget}.")
+        return self.plan(budget)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -85,6 +99,15 @@ STUDIES = Registry(
             "data-scaling": "data_scaling",
             "subspaces": "subspaces",
             "provable": "provable",
+            "overfitting": "overfitting",
+            "compute-scaling": "compute_scaling",
+            "extra-data": "extra_data",
+            "trade-off": "trade_off",
+            "yang-mnist": "yang_mnist",
+            "yang-cifar": "yang_cifar",
+            "dropout": "dropout",
+            "staircase": "staircase",
+            "nearby-points": "nearby_points",
             "theory": "theory_results",
             "geometry": "data_geometry",
             "formulas": "formula_checks",

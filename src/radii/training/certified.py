@@ -16,7 +16,7 @@ from radii.budget import Budget, check_budget
 from radii.data.dataset import Dataset
 from radii.threat import Ball
 from radii.training.certified_intervals import interval_plan
-from radii.training.recipes import Plan
+from radii.training.recipes import Plan, Settings
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ LENGTHS: dict[Budget, Length] = {
     "cpu": Length(work=8e12, epochs=200, width=192),  # twenty core-minutes
     "night": Length(work=4.8e13, epochs=400, width=256),  # two core-hours
 }
+OPTIMIZER: Settings = {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3}
 DEPTH, FEWEST_EPOCHS = 4, 1
 MOST_WIDTH = 512
 FIRST, LAST = 2.0, 0.6  # the temperatures of the loss over the middle one
@@ -84,7 +85,7 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
         "steps": max(1, round(epochs * len(data) / batch_size)),
         "batch_size": batch_size,
         "test_every": 0,
-        "optimizer": {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3},
+        "optimizer": OPTIMIZER,
         "augmentation": augmentation(data.shape, epochs),
         "model": model,
         "method": {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from radii.budget import Budget, check_budget
+from radii.budget import WITHOUT_NIGHT, Budget, check_budget
 from radii.data.dataset import Preprocessing
 from radii.errors import unknown_name
 
@@ -75,7 +75,7 @@ def plan(name: str, budget: Budget = "paper", model: str | None = None, method: 
     """
     if name not in RECIPES:
         raise unknown_name("recipe", name, [*RECIPES, "certified"])
-    check_budget(budget)
+    check_budget(budget, WITHOUT_NIGHT)
     recipe = RECIPES[name]
     scaled = NOTHING if budget == "paper" else recipe.cpu if budget == "cpu" else recipe.smoke
     settings = laid_over(recipe.settings, scaled)

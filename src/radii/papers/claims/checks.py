@@ -16,7 +16,7 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from radii.errors import unknown_name
-from radii.papers.claims import printed_tables, scaling_checks
+from radii.papers.claims import curve_checks, method_checks, printed_tables, scaling_checks
 from radii.papers.claims.study_cells import Coordinates, NotMeasured, StudyCells, certified, entry, number
 
 Figures = dict[str, float]
@@ -356,6 +356,14 @@ _CHECKS: dict[str, Check] = {
         scaling_checks.gaps,
         scaling_checks.standard_over_certified,
         scaling_checks.certificates,
+        curve_checks.overfitting,
+        curve_checks.by_length,
+        curve_checks.extra_points,
+        curve_checks.trade_off,
+        curve_checks.near_and_far,
+        method_checks.method_column,
+        method_checks.method_contrasts,
+        method_checks.dropout_contrasts,
         printed_tables.yang_tables,
         printed_tables.ding_tables,
     )
