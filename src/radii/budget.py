@@ -12,7 +12,8 @@ from typing import Literal, cast
 from radii.errors import unknown_name
 
 Budget = Literal["smoke", "cpu", "night", "paper"]
-BUDGETS: tuple[Budget, ...] = ("smoke", "cpu", "paper")  # those of the papers' studies and recipes, smallest first
+BUDGETS: tuple[Budget, ...] = ("smoke", "cpu", "night", "paper")  # smallest first
+WITHOUT_NIGHT: tuple[Budget, ...] = ("smoke", "cpu", "paper")
 
 
 def check_budget(name: str, among: Sequence[Budget] = BUDGETS) -> Budget:

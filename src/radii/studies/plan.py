@@ -175,7 +175,7 @@ def plan_studies(
     needed_by: dict[str, dict[str, None]] = {}
     steps: list[Step] = []
     for study in studies:
-        own = [cell.step for cell in study.cells(budget)]
+        own = [cell.step for cell in study.plan(budget)]
         steps += own
         for step in plan(own):
             needed_by.setdefault(step.run_id, {})[study.name] = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step
@@ -61,13 +61,27 @@ class Findings:
 
 @dataclass(frozen=True)
 class Study:
-    """``cells`` plans a budget; ``analyze`` accepts the results of any part of the plan."""
+    """``cells`` plans a budget; ``analyze`` accepts the results of any part of the plan; ``budgets`` has those there are."""
 
     name: str
     title: str
     source: str
     cells: Callable[[Budget], tuple[Cell, ...]]
     analyze: Callable[[Sequence[Measured]], Findings]
+    budgets: tuple[Budget, ...] = BUDGETS
+
+    def plan(self, budget: Budget) -> tuple[Cell, ...]:
+        """The cells at a budget.
+
+        Args:
+            budget: how much work.
+
+        Raises:
+            InputError: the study has no plan at this budget.
+        """
+        if budget not in self.budgets:
+            raise InputError(f"The study {self.name} has no budget {budget!r}, only {', '.join(self.budgets)}.")
+        return self.cells(budget)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -89,6 +103,15 @@ STUDIES = Registry(
             "geometry": "data_geometry",
             "formulas": "formula_checks",
             "linf-front": "linf_front",
+            "sensitivity-cifar": "sensitivity_cifar",
+            "capacity-mnist": "capacity_mnist",
+            "capacity-cifar": "capacity_cifar",
+            "scaled-digits": "scaled_digits",
+            "sample-size": "sample_size",
+            "gamma": "gamma_correction",
+            "fashion-edges": "fashion_edges",
+            "distance-robustness": "distance_robustness",
+            "sample-complexity": "sample_complexity",
         }.items()
     },
 )
