@@ -89,42 +89,6 @@ class IsometricLayer(nn.Module):
         return f"{self.in_channels}, {self.out_channels}, shift={self.shift}, size={self.size}"
 
 
-class TokenMix(nn.Module):
-    """An orthogonal matrix M mixes the tokens of the last ``channels`` channels: x_t -> sum_s M_ts x_s; the rest stay.
-
-    Shifts carry information one token further in each layer; one mixture lets every token see all
-    others. M starts as the identity, so a network learns local features first.
-
-    Args:
-        channels: how many channels are mixed.
-        tokens: positions of the image, height times width.
-    """
-
-    def __init__(self, channels: int, tokens: int) -> None:
-        super().__init__()
-        self.channels = channels
-        self.weight = orthogonal_parameter(tokens, tokens)
-        with torch.no_grad():
-            self.weight.copy_(torch.eye(tokens))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[n, c, h, w] -> the same shape; ``c`` at least ``channels``, ``h w`` the number of tokens."""
-        if x.dim() != 4 or x.shape[1] < self.channels or x.shape[2] * x.shape[3] != len(self.weight):
-            raise InputError(
-                f"TokenMix takes images of {len(self.weight)} tokens and at least {self.channels} channels, got inputs "
-                f"of shape {tuple(x.shape[1:])} instead."
-            )
-        with full_precision():
-            rows = x.to(self.weight.dtype).movedim(1, -1).flatten(1, 2)  # [n, tokens, c]
-            kept, mixed = rows.split([x.shape[1] - self.channels, self.channels], 2)
-            rows = torch.cat((kept, torch.matmul(self.weight, mixed)), 2)
-        return rows.unflatten(1, x.shape[2:]).movedim(-1, 1)
-
-    def extra_repr(self) -> str:
-        """The text that nn.Module prints."""
-        return f"{self.channels}, tokens={len(self.weight)}"
-
-
 def _must_be_plain() -> bool:
     """Whether plain operations are needed: for an export, a compiler, bounds, or a transform of torch.func."""
     inside = torch._C._are_functorch_transforms_active()

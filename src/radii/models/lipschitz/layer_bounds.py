@@ -17,9 +17,9 @@ from radii.models.layers.folded import (
     Normalization,
     Residual,
     SkewExponential,
+    TokenMix,
     Translation,
 )
-from radii.models.layers.isometry import TokenMix
 from radii.models.layers.weightless import (
     FirstChannels,
     FlattenTokens,

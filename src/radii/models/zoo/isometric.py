@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
+from radii.models.layers.folded import TokenMix
 from radii.models.layers.head import UnitRows
-from radii.models.layers.isometry import IsometricLayer, TokenMix
+from radii.models.layers.isometry import IsometricLayer
+from radii.models.layers.manifold import OrthogonalParameter
 from radii.models.layers.weightless import FlattenTokens, OverlappingPatches, ZeroBorder
 
 
@@ -35,7 +37,8 @@ class Isometric(nn.Sequential):
         shift: one channel in so many moves in each of the four directions; 0: none.
         stages: after each but the last, 2 x 2 tokens become one and the width doubles.
         mix: one channel in so many takes part in a mixture of all tokens
-            (:class:`radii.models.layers.isometry.TokenMix`) in the middle of each stage; 0: none.
+            (:class:`radii.models.layers.folded.TokenMix`) in the middle of each stage; 0: none. It starts as the
+            identity, so a network learns local features first.
         overlap: pixels that a patch takes from its neighbors on each side
             (:class:`radii.models.layers.weightless.OverlappingPatches`); at most half of a patch.
 
@@ -75,7 +78,9 @@ class Isometric(nn.Sequential):
                 )
                 channels = wide
                 if mix and grid != (1, 1) and number == (depth - 1) // 2 and wide >= mix:
-                    parts[f"stage{stage}_mix"] = TokenMix(wide // mix, grid[0] * grid[1])
+                    parts[f"stage{stage}_mix"] = TokenMix(
+                        wide // mix, OrthogonalParameter(torch.eye(grid[0] * grid[1]))
+                    )
             if stage < stages - 1:
                 parts[f"stage{stage}_merge"] = nn.PixelUnshuffle(2)
                 channels, grid = 4 * wide, (grid[0] // 2, grid[1] // 2)
