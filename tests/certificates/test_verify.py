@@ -207,3 +207,77 @@ def test_a_module_needs_no_file(tmp_path: Path) -> None:
     torch.testing.assert_close(deployed.outputs(x), model(x))
     with pytest.raises(InputError, match="shape"):
         Deployed.of(model)
+
+
+class Formula(nn.Module):
+    """A formula over x in [0, 1]: the first output is 1 if every clause holds, the second 0 if each x is 0 or 1."""
+
+    def __init__(self, variables: int, clauses: list[list[int]]) -> None:
+        super().__init__()
+        weight, bias = torch.zeros(len(clauses) + 2 * variables, variables), torch.zeros(len(clauses) + 2 * variables)
+        for row, clause in enumerate(clauses):  # positive where every literal fails
+            for literal in clause:
+                weight[row, abs(literal) - 1] = -1.0 if literal > 0 else 1.0
+            bias[row] = 1.0 - sum(literal < 0 for literal in clause)
+        for variable in range(variables):
+            weight[len(clauses) + 2 * variable, variable] = 1.0
+            weight[len(clauses) + 2 * variable + 1, variable] = 2.0
+            bias[len(clauses) + 2 * variable + 1] = -1.0
+        outputs = torch.zeros(2, len(bias))
+        outputs[0, : len(clauses)] = -1.0
+        outputs[1, len(clauses) :] = torch.tensor([1.0, -1.0]).repeat(variables)
+        self.first, self.last = nn.Linear(variables, len(bias)), nn.Linear(len(bias), 2)
+        for layer, values in ((self.first, (weight, bias)), (self.last, (outputs, torch.tensor([1.0, 0.0])))):
+            layer.weight.data, layer.bias.data = values
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.first(x)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_formulas_are_decided_as_by_all_assignments(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    variables = 22  # more than input splitting takes
+    planted = rng.integers(0, 2, variables)
+    clauses = []
+    for _ in range(60):
+        places = rng.choice(variables, 3, replace=False)
+        signs = rng.integers(0, 2, 3)
+        if not (signs == planted[places]).any():
+            signs[0] = planted[places[0]]
+        clauses.append([int(place + 1) * (1 if sign else -1) for place, sign in zip(places, signs, strict=True)])
+    if seed % 2:  # three variables in all ways: no assignment is left
+        clauses += [[a * 1, b * 2, c * 3] for a, b, c in itertools.product((1, -1), repeat=3)]
+    export(Formula(variables, clauses).eval(), tmp_path / "net.onnx", (variables,), certificate=False)
+    text = declared(variables, 2) + box(variables, 0, 1) + "(assert (>= Y_0 1.0))\n(assert (<= Y_1 0.0))\n"
+    (tmp_path / "p.vnnlib").write_text(text)
+    answer = verify(tmp_path / "net.onnx", tmp_path / "p.vnnlib", seconds=120)
+    assert answer.verdict == ("unsat" if seed % 2 else "sat")
+    if answer.counterexample is not None:
+        chosen = answer.counterexample > 0.5
+        assert all(any(chosen[abs(literal) - 1] == (literal > 0) for literal in clause) for clause in clauses)
+
+
+def test_an_interrupted_search_says_how_far_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 1)).eval()
+    export(model, tmp_path / "net.onnx", (24,), certificate=False)
+    (tmp_path / "p.vnnlib").write_text(declared(24, 1) + box(24, -1, 1) + "(assert (>= Y_0 0.9))\n")
+    from radii.certificates.complete import relu_split
+
+    calls, first = [], relu_split.choose_splits
+
+    def ended(*arguments: object) -> object:
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return first(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(relu_split, "choose_splits", ended)
+    monkeypatch.setattr("radii.certificates.complete.verify.SOME_INPUTS", 0)
+    answer = verify(tmp_path / "net.onnx", tmp_path / "p.vnnlib", seconds=600)
+    assert answer.interrupted
+    assert answer.verdict == "unknown"
+    assert 0 < answer.open <= 1
+    assert answer.bound is not None
+    assert answer.bound < 0

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import NUMBERS, Engine
 from radii.certificates.bounds.program import Bend, Linear
-from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input, pick, relu_lines
+from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input, pick
 
 RATE = 0.25  # of the ascent in slopes
 DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
@@ -104,7 +104,7 @@ def _ahead(
             values[place] = values[step.inputs[0]] + step.sign * values[step.inputs[1]]
         else:
             source = step.inputs[0]
-            lines = relu_lines(engine.relus[place], known.lower[source], known.upper[source])
+            lines = known.lines(engine.relus[place], source)
             A, z = met.get(place), values[source].contiguous()
             if A is None:  # nothing of these rows passes here
                 values[place] = z.clamp_min(0)
@@ -219,7 +219,7 @@ def raised(
     alphas, ascents = dict[int, Tensor](), dict[int, Adam]()
     for place in set(_needed(engine, number)) & set(engine.relus):
         source, layer = engine.program.steps[place].inputs[0], engine.relus[place]
-        under, _, _ = relu_lines(layer, known.lower[source], known.upper[source])
+        under, _, _ = known.lines(layer, source)
         spread = under.expand(len(rows), -1) if dom is None else under[dom]
         alphas[place] = spread.clone(memory_format=torch.contiguous_format)
         ascents[place] = Adam(alphas[place], RATE, layer.slope, 1.0)

@@ -20,7 +20,8 @@ class Answer:
     """``sat`` with an input [inputs], ``unsat`` proved, or neither within the limits.
 
     ``nodes`` regions were bounded; ``open`` is the share of the search that is left. ``suspect`` is an input near
-    which nothing could be proved although every sign was fixed: another class is likely to be near it.
+    which nothing could be proved although every sign was fixed: another class is likely to be near it. ``bound`` is
+    the least bound of an open region, where it is known: 0 would prove it. ``interrupted``: the user ended the search.
     """
 
     verdict: Verdict
@@ -28,6 +29,8 @@ class Answer:
     nodes: int = 0
     open: float = 1.0
     suspect: Tensor | None = None
+    bound: float | None = None
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
-from radii.certificates.complete.answer import Answer, Limits
+from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.proof import InputTree
 from radii.certificates.complete.search import first_meeting
@@ -50,36 +50,59 @@ def split_inputs(
         limits: limits of time and boxes.
         tree: is filled with the boxes; then each box is bounded from its own ends alone, as its checker does.
     """
-    low, high = goal.reach()
-    stack = [_Boxes(low[None], high[None], None, torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64))]
-    nodes, open_share = 0, 1.0
-    inside = goal.inside()
-    with limits.task("splitting inputs") as bar:
-        while stack:
-            if monotonic() > limits.deadline:
-                return Answer("timeout", None, nodes, open_share)
-            boxes = stack.pop()
-            if nodes >= limits.nodes or float(boxes.share.min()) < SMALLEST:
-                return Answer("unknown", None, nodes, open_share)
-            if len(boxes) > BATCH:
-                stack.append(boxes.part(slice(BATCH, None)))
-                boxes = boxes.part(slice(0, BATCH))
-            nodes += len(boxes)
-            known, lowers, slopes, gain = _bounded(engine, goal, boxes)
-            failing = goal.failing(lowers)
-            still = torch.nonzero(~failing.all(1))[:, 0]
-            done = float(boxes.share.sum() - boxes.share[still].sum())
-            open_share -= done
-            bar.advance(done, f"{nodes} boxes, {open_share:.2%} open")
-            if len(still) == 0:
-                continue
-            boxes = boxes.part(still)
-            boxes.known = None if tree is not None else _read_by_bends(engine, known[still])
-            met = first_meeting(goal, network, _candidates(boxes, slopes[still], inside))
-            if met is not None:
-                return Answer("sat", met, nodes, open_share)
-            stack.append(_halved(boxes, gain[still], tree))
-    return Answer("unsat", None, nodes, 0.0)
+    search = _Search(engine, goal, network, limits, tree)
+    try:
+        verdict, met = search.run()
+    except KeyboardInterrupt:
+        return Answer("unknown", None, search.nodes, search.open, interrupted=True)
+    return Answer(verdict, met, search.nodes, search.open)
+
+
+class _Search:
+    """``nodes`` boxes were bounded so far; ``open`` is the share of the volume that is left."""
+
+    def __init__(self, engine: Engine, goal: Goal, network: Runnable, limits: Limits, tree: InputTree | None) -> None:
+        self.engine, self.goal, self.network, self.limits, self.tree = engine, goal, network, limits, tree
+        self.nodes, self.open = 0, 1.0
+
+    def run(self) -> tuple[Verdict, Tensor | None]:
+        """Halve boxes until none is open, a limit is reached, or an input meets a case."""
+        low, high = self.goal.reach()
+        first = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
+        stack = [_Boxes(low[None], high[None], None, *first)]
+        with self.limits.task("splitting inputs") as bar:
+            while stack:
+                if monotonic() > self.limits.deadline:
+                    return "timeout", None
+                boxes = stack.pop()
+                if self.nodes >= self.limits.nodes or float(boxes.share.min()) < SMALLEST:
+                    return "unknown", None
+                if len(boxes) > BATCH:
+                    stack.append(boxes.part(slice(BATCH, None)))
+                    boxes = boxes.part(slice(0, BATCH))
+                before = self.open
+                left, met = self._bounded(boxes)
+                bar.advance(before - self.open, f"{self.nodes} boxes, {self.open:.2%} open")
+                if met is not None:
+                    return "sat", met
+                if left is not None:
+                    stack.append(left)
+        self.open = 0.0
+        return "unsat", None
+
+    def _bounded(self, boxes: _Boxes) -> tuple[_Boxes | None, Tensor | None]:
+        """The halves of the boxes that are not proved, or an input that meets a case."""
+        self.nodes += len(boxes)
+        known, lowers, slopes, gain = _bounded(self.engine, self.goal, boxes)
+        still = torch.nonzero(~self.goal.failing(lowers).all(1))[:, 0]
+        self.open -= float(boxes.share.sum() - boxes.share[still].sum())
+        if len(still) == 0:
+            return None, None
+        boxes = boxes.part(still)
+        boxes.known = None if self.tree is not None else _read_by_bends(self.engine, known[still])
+        candidates = _candidates(boxes, slopes[still], self.goal.inside())
+        met = first_meeting(self.goal, self.network, candidates)
+        return (None, met) if met is not None else (_halved(boxes, gain[still], self.tree), None)
 
 
 def _read_by_bends(engine: Engine, known: ValueBounds) -> ValueBounds:

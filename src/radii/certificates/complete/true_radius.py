@@ -100,6 +100,8 @@ def decide(
         region.radius,
     )
     _, answer = decided(deployed, goal, limits, seed)
+    if answer.interrupted:
+        raise KeyboardInterrupt
     if answer.verdict == "sat" and answer.counterexample is not None:
         point = answer.counterexample[None].view_as(x)
         tie = int(predicted_class(deployed.outputs(answer.counterexample[None]))) == label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
@@ -43,7 +43,9 @@ class Verification:
 
     ``sat``: ``counterexample`` lies in the bounds, and the float32 network's ``outputs`` there meet a case (for ONNX
     files both torch and onnxruntime compute them so). ``unsat``: no input does, proved for the float32 network with
-    the sums of each layer in any order. ``nodes`` regions were bounded; ``open`` is the share of the search left.
+    the sums of each layer in any order. ``nodes`` regions were bounded; ``open`` is the share of the search left,
+    ``bound`` the least bound of an open region (0 would prove it). ``interrupted``: the user ended the search, and
+    this is how far it came.
     """
 
     verdict: Verdict
@@ -53,6 +55,8 @@ class Verification:
     open: float = 0.0
     counterexample: NDArray[np.float32] | None = None
     outputs: NDArray[np.float32] | None = None
+    bound: float | None = None
+    interrupted: bool = False
 
 
 @checked
@@ -107,6 +111,8 @@ def verify(
         answer.open,
         None if point is None else point.numpy(),
         None if point is None else deployed.outputs(point[None])[0].numpy(),
+        answer.bound,
+        answer.interrupted,
     )
 
 
@@ -227,7 +233,7 @@ def decided(
         with torch.no_grad():
             engine = deployed.engine(goal, torch.float32, keep_forms=True)
             answer = split_inputs(engine, goal, deployed, limits.part(SHARE))
-        if answer.verdict in ("sat", "unsat"):
+        if answer.verdict in ("sat", "unsat") or answer.interrupted:
             return "input splitting", answer
     spent = 0
     for dtype in (torch.float32, torch.float64) if record is None else (torch.float64,):
@@ -236,10 +242,9 @@ def decided(
             if few:
                 answer = split_inputs(engine, goal, deployed, limits, None if record is None else record.boxes)
             else:
-                answer = split_relus(engine, goal, deployed, limits, None if record is None else record.leaves)
+                leaves = None if record is None else record.leaves
+                answer = split_relus(engine, goal, deployed, limits, leaves, searched=seed is None or spent > 0)
         spent += answer.nodes
-        if answer.verdict != "unknown" or spent >= limits.nodes:
+        if answer.verdict != "unknown" or answer.interrupted or spent >= limits.nodes:
             break
-    return "input splitting" if few else "ReLU splitting", Answer(
-        answer.verdict, answer.counterexample, spent, answer.open, answer.suspect
-    )
+    return "input splitting" if few else "ReLU splitting", replace(answer, nodes=spent)
