@@ -271,7 +271,7 @@ class Engine:
                 if visit is not None:
                     visit(place, A)
                 alpha = None if alphas is None else alphas.get(place)
-                back, constant = self._through(step, A, known, dom, alpha)
+                back, constant = self.through(step, A, known, dom, alpha)
                 total = total + constant
                 source = step.inputs[0]
                 if betas is not None and source in betas and back is not None:
@@ -358,9 +358,18 @@ class Engine:
         kernel(*arrays, 1 + 1.01 * gamma(A.shape[1] + 4, self.unit), total.numpy())
         return A
 
-    def _through(
-        self, step: Bend, A: Tensor, known: ValueBounds, dom: Tensor | None, alpha: Tensor | None
+    def through(
+        self, step: Bend, A: Tensor, known: ValueBounds, dom: Tensor | None, alpha: Tensor | None = None
     ) -> tuple[Tensor | None, Tensor]:
+        """Rows of what a layer that is not linear reads, from rows ``A`` of its result, and their constants.
+
+        Args:
+            step: the layer.
+            A: coefficients [R, d].
+            known: bounds of what it reads.
+            dom: the domain of each row.
+            alpha: lower slopes of a ReLU for each row.
+        """
         low, high = known.lower[step.inputs[0]], known.upper[step.inputs[0]]
         if step.relu is not None:
             under, over, lift = known.lines(step.relu, step.inputs[0])

@@ -17,9 +17,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine
-from radii.certificates.bounds.program import Linear, Plus
+from radii.certificates.bounds.program import Bend, Linear, Plus
 from radii.certificates.bounds.rows import ValueBounds
-from radii.certificates.bounds.slope_ascent import has_slopes
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.search import first_meeting
 
@@ -42,7 +41,8 @@ def integer_search(
         cases: those that may be met.
         seconds: of the solver, for all cases together.
     """
-    if goal.radius is not None or sum(engine.program.sizes.values()) > MOST_VALUES or not has_slopes(engine):
+    bends = {number for number, step in engine.program.steps.items() if isinstance(step, Bend)}
+    if goal.radius is not None or sum(engine.program.sizes.values()) > MOST_VALUES or bends != set(engine.relus):
         return None
     program = _Program(engine, known)
     for case in cases:

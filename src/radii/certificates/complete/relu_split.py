@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine
-from radii.certificates.bounds.slope_ascent import has_slopes, hidden_ascent
+from radii.certificates.bounds.slope_ascent import hidden_ascent
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.integer_search import integer_search
@@ -112,7 +112,7 @@ class _Search:
     def _refined(self, open_: list[Branch]) -> list[Branch]:
         """Cases that the first bounds leave open, with hidden bounds that are ascended too; a proof keeps the first."""
         hidden = set(self.engine.bent) & self.engine.behind
-        if not open_ or self.leaves is not None or not hidden or not has_slopes(self.engine):
+        if not open_ or self.leaves is not None or not hidden:
             return open_
         refine = hidden_ascent(self.engine, HIDDEN_STEPS, self.limits.deadline)
         self.root = self.engine.bounds(self.goal.domain(), refine=refine)

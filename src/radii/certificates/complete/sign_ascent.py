@@ -7,7 +7,7 @@ from time import monotonic
 import torch
 from torch import Tensor
 
-from radii.certificates.bounds.slope_ascent import Adam, has_slopes, lower_with_slopes
+from radii.certificates.bounds.slope_ascent import Adam, lower_with_slopes
 from radii.certificates.complete.sign_batch import SignBatch
 
 ROUND, STALLED = 5, 0.005  # so many steps must raise an open bound by this share of it, or the ascent ends
@@ -61,8 +61,6 @@ class Climb:
     def bound(self) -> Tensor:
         """Bounds with the present parameters, and their gradients for the next step."""
         batch = self.batch
-        if not has_slopes(batch.engine):
-            return self._by_graph()
         rows, constant = batch.objective(self.weights)
         output = batch.engine.program.output
         met = lower_with_slopes(batch.engine, batch.known, output, rows, None, self.alphas, batch.full(self.betas))
@@ -73,22 +71,6 @@ class Climb:
             reached = (batch.matrix @ met.values[output].double()[:, :, None])[:, :, 0] - batch.limit
             self.grads["weight", 0] = reached.to(batch.dtype)
         return met.bound + constant
-
-    def _by_graph(self) -> Tensor:
-        """The same for networks whose bends are not all ReLUs."""
-        values = {("alpha", place): value for place, value in self.alphas.items()}
-        values |= {("beta", source): value for source, value in self.betas.items()}
-        values |= {("weight", 0): self.weights} if self.several else {}
-        with torch.enable_grad():
-            leaves = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
-            alphas = {place: leaves["alpha", place] for place in self.alphas}
-            betas = {source: leaves["beta", source] for source in self.betas}
-            bound = self.batch.lower(alphas, betas, leaves["weight", 0] if self.several else self.weights)
-            self.grads = {}
-            if bound.requires_grad:
-                grads = torch.autograd.grad(bound[bound.isfinite()].sum(), list(leaves.values()), allow_unused=True)
-                self.grads = {name: grad for name, grad in zip(leaves, grads, strict=True) if grad is not None}
-        return bound.detach()
 
     def step(self) -> bool:
         """Move the parameters; False if nothing moves."""
