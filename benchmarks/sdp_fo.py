@@ -30,8 +30,8 @@ def decided(name: str, number: int, label: int, seconds: float) -> tuple[str, fl
     import time
 
     from radii.certificates.complete.answer import Limits
+    from radii.certificates.complete.deployed import Deployed
     from radii.certificates.complete.true_radius import decide
-    from radii.certificates.complete.verify import Deployed
     from radii.threat import Ball
 
     torch.set_num_threads(1)

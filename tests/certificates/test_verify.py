@@ -17,10 +17,11 @@ from torch import nn
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
+from radii.certificates.complete.deployed import Deployed
 from radii.certificates.complete.instances import read_instances, run_instances
 from radii.certificates.complete.query import read_query
 from radii.certificates.complete.result_file import result_text
-from radii.certificates.complete.verify import Deployed, verify
+from radii.certificates.complete.verify import verify
 from radii.errors import InputError
 from radii.models.io.export import export
 from radii.models.io.foreign import OnnxRuntime
@@ -281,3 +282,31 @@ def test_an_interrupted_search_says_how_far_it_came(tmp_path: Path, monkeypatch:
     assert 0 < answer.open <= 1
     assert answer.bound is not None
     assert answer.bound < 0
+
+
+@pytest.mark.parametrize("inputs", [4, 24], ids=["boxes", "signs"])
+def test_an_undecided_search_is_kept_and_continued(tmp_path: Path, inputs: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(inputs, 20), nn.ReLU(), nn.Linear(20, 1)).eval()
+    net, state = tmp_path / "net.onnx", tmp_path / "search.state"
+    export(model, net, (inputs,), certificate=False)
+    corners = torch.rand(20_000, inputs).round() * 2 - 1
+    with torch.no_grad():
+        best = float(model(corners).max())
+    for name, limit in (("p", best + 0.15), ("q", best + 0.2)):
+        text = declared(inputs, 1) + box(inputs, -1, 1) + f"(assert (>= Y_0 {limit}))\n"
+        (tmp_path / f"{name}.vnnlib").write_text(text)
+    first = verify(net, tmp_path / "p.vnnlib", nodes=1, state=state)
+    assert first.verdict == "unknown"
+    assert state.exists()
+    with pytest.raises(InputError, match="another network"):
+        verify(net, tmp_path / "q.vnnlib", state=state)
+    kept = state.read_bytes()
+    second = verify(net, tmp_path / "p.vnnlib", seconds=120, state=state)
+    whole = verify(net, tmp_path / "p.vnnlib", seconds=120)
+    assert second.verdict == whole.verdict
+    assert second.verdict in ("sat", "unsat")
+    assert not state.exists()
+    state.write_bytes(kept[: len(kept) // 2])
+    with pytest.raises(InputError, match="not the state"):
+        verify(net, tmp_path / "p.vnnlib", state=state)

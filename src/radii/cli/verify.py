@@ -25,6 +25,9 @@ def verify(
     nodes: Annotated[int | None, typer.Option(min=1, help="At most so many regions are bounded.")] = None,
     result: Annotated[Path | None, typer.Option(help="Write verdict and counterexample as VNN-COMP does.")] = None,
     proof: Annotated[Path | None, typer.Option(help="Write the proof of unsat, for `radii check`.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Keep an undecided search here, and continue it from here.")
+    ] = None,
     instances: Annotated[Path | None, typer.Option(help="A CSV list of NETWORK,PROPERTY,SECONDS instead.")] = None,
     table: Annotated[Path, typer.Option(help="For a list: the CSV table of verdicts, continued if it exists.")] = Path(
         "verdicts.csv"
@@ -45,15 +48,15 @@ def verify(
     if instances is not None:
         if network is not None:
             raise InputError("Give a network and a property, or --instances FILE.csv, not both.")
-        if proof is not None or result is not None:
-            raise InputError("--proof and --result are for one network and property, not for --instances.")
+        if proof is not None or result is not None or state is not None:
+            raise InputError("--proof, --result and --state are for one network and property, not for --instances.")
         _several(instances, table, seconds, workers, executor, address, json)
         return
     if executor != "processes" or address is not None:
         raise InputError("--executor and --address spread the instances of a list: --instances FILE.csv.")
     if network is None or query is None:
         raise InputError("Give a network and a property: radii verify NET.onnx PROP.vnnlib.")
-    _single(network, query, 300.0 if seconds is None else seconds, nodes, result, proof, seed, json)
+    _single(network, query, 300.0 if seconds is None else seconds, nodes, result, proof, state, seed, json)
 
 
 def _single(
@@ -63,6 +66,7 @@ def _single(
     nodes: int | None,
     result: Path | None,
     proof: Path | None,
+    state: Path | None,
     seed: int,
     json: str | None,
 ) -> None:
@@ -70,15 +74,17 @@ def _single(
     from radii.certificates.complete.result_file import result_text
     from radii.certificates.complete.verify import verify as decide
 
-    for path in (result, proof):
+    for path in (result, proof, state):
         if path is not None:
             check_writable(path)
     with terminal.progress_shown():
-        answer = decide(network, query, seconds=seconds, nodes=nodes or 1 << 62, seed=seed, proof=proof)
+        answer = decide(network, query, seconds=seconds, nodes=nodes or 1 << 62, seed=seed, proof=proof, state=state)
     console = terminal.show(json)
     console.print(_sentence(answer))
     if proof is not None and answer.verdict == "unsat":
         console.print(f"Proof: {proof}; radii check {proof} checks it.", soft_wrap=True)
+    if state is not None and answer.verdict not in ("sat", "unsat"):
+        console.print(f"The open regions are kept in {state}; the same command continues.", soft_wrap=True)
     if answer.counterexample is not None and json is None and result is None and answer.counterexample.size <= 20:
         console.print(result_text(answer).split("\n", 1)[1].rstrip())
     if result is not None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
-from radii.certificates.complete.answer import Answer, Limits, Verdict
+from radii.certificates.complete.answer import Answer, Limits, OpenRegions, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.proof import InputTree
 from radii.certificates.complete.search import first_meeting
@@ -39,7 +41,12 @@ class _Boxes:
 
 
 def split_inputs(
-    engine: Engine, goal: Goal, network: Runnable, limits: Limits, tree: InputTree | None = None
+    engine: Engine,
+    goal: Goal,
+    network: Runnable,
+    limits: Limits,
+    tree: InputTree | None = None,
+    start: dict[str, NDArray[Any]] | None = None,
 ) -> Answer:
     """Prove a goal, or find an input that meets a case, by halving boxes where the bound gains most.
 
@@ -49,44 +56,60 @@ def split_inputs(
         network: the float32 network, for candidates.
         limits: limits of time and boxes.
         tree: is filled with the boxes; then each box is bounded from its own ends alone, as its checker does.
+        start: ends and shares of the boxes that an earlier search left open; the rest of the box is proved.
     """
-    search = _Search(engine, goal, network, limits, tree)
+    search = _Search(engine, goal, network, limits, tree, start)
     try:
         verdict, met = search.run()
     except KeyboardInterrupt:
-        return Answer("unknown", None, search.nodes, search.open, interrupted=True)
-    return Answer(verdict, met, search.nodes, search.open)
+        share = sum(float(boxes.share.sum()) for boxes in search.stack)
+        return Answer("unknown", None, search.nodes, share, interrupted=True, left=search.left)
+    return Answer(verdict, met, search.nodes, search.open, left=search.left)
 
 
 class _Search:
     """``nodes`` boxes were bounded so far; ``open`` is the share of the volume that is left."""
 
-    def __init__(self, engine: Engine, goal: Goal, network: Runnable, limits: Limits, tree: InputTree | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        goal: Goal,
+        network: Runnable,
+        limits: Limits,
+        tree: InputTree | None,
+        start: dict[str, NDArray[Any]] | None,
+    ) -> None:
         self.engine, self.goal, self.network, self.limits, self.tree = engine, goal, network, limits, tree
-        self.nodes, self.open = 0, 1.0
+        low, high = (end[None] for end in goal.reach())
+        share = torch.ones(1, dtype=torch.float64)
+        if start is not None:
+            low, high, share = (torch.from_numpy(start[name]) for name in ("lower", "upper", "share"))
+        self.stack = [_Boxes(low, high, None, share, torch.zeros(len(low), dtype=torch.int64))]
+        self.nodes, self.open = 0, float(share.sum())
+
+    def left(self) -> OpenRegions:
+        """The boxes that are open."""
+        parts = {
+            name: torch.cat([getattr(boxes, name) for boxes in self.stack]) for name in ("lower", "upper", "share")
+        }
+        return "boxes", {name: value.numpy() for name, value in parts.items()}
 
     def run(self) -> tuple[Verdict, Tensor | None]:
         """Halve boxes until none is open, a limit is reached, or an input meets a case."""
-        low, high = self.goal.reach()
-        first = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
-        stack = [_Boxes(low[None], high[None], None, *first)]
         with self.limits.task("splitting inputs") as bar:
-            while stack:
+            while self.stack:
                 if monotonic() > self.limits.deadline:
                     return "timeout", None
-                boxes = stack.pop()
+                boxes = self.stack[-1]
                 if self.nodes >= self.limits.nodes or float(boxes.share.min()) < SMALLEST:
                     return "unknown", None
-                if len(boxes) > BATCH:
-                    stack.append(boxes.part(slice(BATCH, None)))
-                    boxes = boxes.part(slice(0, BATCH))
+                rest = [boxes.part(slice(BATCH, None))] if len(boxes) > BATCH else []
                 before = self.open
-                left, met = self._bounded(boxes)
+                halves, met = self._bounded(boxes.part(slice(0, BATCH)))
+                self.stack = [*self.stack[:-1], *rest, *([] if halves is None else [halves])]
                 bar.advance(before - self.open, f"{self.nodes} boxes, {self.open:.2%} open")
                 if met is not None:
                     return "sat", met
-                if left is not None:
-                    stack.append(left)
         self.open = 0.0
         return "unsat", None
 

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.slope_ascent import hidden_ascent
-from radii.certificates.complete.answer import Answer, Limits, Verdict
+from radii.certificates.complete.answer import Answer, Limits, OpenRegions, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.integer_search import integer_search
 from radii.certificates.complete.leaf import solve_leaf
 from radii.certificates.complete.proof import SignLeaf
 from radii.certificates.complete.search import first_meeting
+from radii.certificates.complete.search_state import branch_arrays
 from radii.certificates.complete.sign_ascent import ascend
 from radii.certificates.complete.sign_batch import Branch, SignBatch
 from radii.certificates.complete.sign_choice import choose_splits
@@ -34,6 +35,7 @@ def split_relus(
     limits: Limits,
     leaves: list[SignLeaf] | None = None,
     searched: bool = True,
+    start: list[Branch] | None = None,
 ) -> Answer:
     """Prove a goal, or find an input that meets a case.
 
@@ -44,8 +46,9 @@ def split_relus(
         limits: limits of time and domains.
         leaves: is filled with the proved domains, whose parameters are float32 then.
         searched: False lets an integer program look for an input, where the network is small.
+        start: the domains that an earlier search left open; all others of the goal are proved.
     """
-    return _Search(engine, goal, network, limits, leaves, searched).run()
+    return _Search(engine, goal, network, limits, leaves, searched, start).run()
 
 
 class _Search:
@@ -57,8 +60,9 @@ class _Search:
         limits: Limits,
         leaves: list[SignLeaf] | None,
         searched: bool,
+        start: list[Branch] | None,
     ) -> None:
-        self.leaves, self.searched = leaves, searched
+        self.leaves, self.searched, self.start = leaves, searched, start
         self.engine, self.goal, self.network, self.limits = engine, goal, network, limits
         self.root = engine.bounds(goal.domain())
         self.open: list[Branch] = []
@@ -81,7 +85,11 @@ class _Search:
         self.open = [
             Branch(case, (), {}, torch.ones(len(row)) / len(row), -torch.inf, None) for case, row in enumerate(rows)
         ]
-        self.open = self._refined(self._bounded(self.open, ROOT_STEPS))
+        if self.start is not None:
+            self.open = self.start
+            self.open = self._refined(self.open, STEPS)
+        else:
+            self.open = self._refined(self._bounded(self.open, ROOT_STEPS), ROOT_STEPS)
         if self.open and not self.searched:
             cases = sorted({node.case for node in self.open})
             seconds = min(INTEGER_SECONDS, INTEGER_SHARE * self.limits.left())
@@ -106,17 +114,20 @@ class _Search:
     def _answer(self, verdict: Verdict) -> Answer:
         if verdict == "unsat":
             return Answer("unsat", None, self.nodes, 0.0)
-        bound = min((node.bound for node in self.open), default=None)
-        return Answer(verdict, self.met, self.nodes, self._left(), self.suspect, bound)
+        bound = min((node.bound for node in self.open if node.bound > -torch.inf), default=None)
+        return Answer(verdict, self.met, self.nodes, self._left(), self.suspect, bound, left=self._regions)
 
-    def _refined(self, open_: list[Branch]) -> list[Branch]:
+    def _regions(self) -> OpenRegions:
+        return "signs", branch_arrays(self.open)
+
+    def _refined(self, open_: list[Branch], steps: int) -> list[Branch]:
         """Cases that the first bounds leave open, with hidden bounds that are ascended too; a proof keeps the first."""
         hidden = set(self.engine.bent) & self.engine.behind
         if not open_ or self.leaves is not None or not hidden:
-            return open_
+            return open_ if self.start is None else self._bounded(open_, steps)
         refine = hidden_ascent(self.engine, HIDDEN_STEPS, self.limits.deadline)
         self.root = self.engine.bounds(self.goal.domain(), refine=refine)
-        return self._bounded(open_, ROOT_STEPS)
+        return self._bounded(open_, steps)
 
     def _leaf(self, node: Branch) -> bool:
         """Whether a domain with every sign fixed is proved by the multipliers of its convex program."""
