@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.papers import made_results
 
 from radii.errors import InputError
 from radii.papers.claims import checks
@@ -110,7 +111,13 @@ def separations() -> list[Measured]:
     return cells
 
 
-MADE = {"sensitivity-mnist": table2, "subspaces": table1, "data-scaling": scaling, "separation": separations}
+MADE = {
+    **made_results.MADE,
+    "sensitivity-mnist": table2,
+    "subspaces": table1,
+    "data-scaling": scaling,
+    "separation": separations,
+}
 
 
 def like_the_paper(study: str) -> Evidence:
@@ -119,8 +126,8 @@ def like_the_paper(study: str) -> Evidence:
     return Evidence(study, "paper", len(cells), cells, {}, "made up")
 
 
-def test_there_are_141_claims_and_their_ids_are_unique() -> None:
-    assert len(CLAIMS) == len(all_claims()) == 141
+def test_there_are_174_claims_and_their_ids_are_unique() -> None:
+    assert len(CLAIMS) == len(all_claims()) == 174
     assert len({claim.statement for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
@@ -141,7 +148,7 @@ def test_every_claim_has_source_reason_figures_and_study(claim: Claim) -> None:
 def test_kinds() -> None:
     """A sentence about a printed table needs no run; findings are ours and not counted among the papers' statements."""
     kinds = [claim.kind for claim in CLAIMS.values()]
-    assert (kinds.count("printed"), kinds.count("finding")) == (10, 42)
+    assert (kinds.count("printed"), kinds.count("finding")) == (10, 43)
     printed = ledger([claim for claim in CLAIMS.values() if claim.kind == "printed"])
     assert {verdict.status for verdict in printed} == {"as printed", "fails"}
     assert {verdict.claim.id for verdict in printed if verdict.status == "fails"} == {
@@ -152,7 +159,7 @@ def test_kinds() -> None:
 def test_the_shipped_results(tmp_path: Path) -> None:
     """Changes of verdicts are deliberate: count them here."""
     verdicts = ledger(all_claims(), Store(tmp_path))
-    assert counts(verdicts) == {"fails": 12, "holds": 75, "as printed": 6, "finding": 42, "not run": 6}
+    assert counts(verdicts) == {"fails": 12, "holds": 76, "as printed": 6, "finding": 42, "not run": 38}
     for verdict in verdicts:
         json.dumps(verdict.to_dict(), allow_nan=False)
         assert verdict.runs or verdict.status == "not run" or verdict.claim.kind == "printed"
@@ -259,7 +266,7 @@ def test_what_was_not_measured_is_not_run() -> None:
     assert "data y" in missing.note
     assert missing.outcome == "not run"
     assert missing.shown == ""
-    assert missing.evidence == "needs separation smoke|cpu|paper"
+    assert missing.evidence == "needs separation smoke|cpu|night|paper"
     with pytest.raises(NotMeasured, match="any place"):
         StudyCells(()).every({})
 
