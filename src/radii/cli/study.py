@@ -63,12 +63,11 @@ def list_(store: options.StoreFolder = None, json: options.Json = None) -> None:
 
 def _entry(study: Study, store: Store) -> dict[str, Any]:
     """A study and, for every budget, its cells and what is measured."""
-    from radii.budget import BUDGETS
     from radii.data.sources import only_local
     from radii.studies.results import latest
 
     budgets = {}
-    for budget in BUDGETS:
+    for budget in study.budgets:
         evidence = latest(study, budget, store)
         try:
             with only_local(decoded=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from radii.errors import InputError
 from radii.runs.step import plan
 from radii.runs.store import Run, Store
 from radii.spec import read_json
+from radii.studies.step_words import describe
 from radii.studies.study import Findings, Measured, Study
 
 SHIPPED = Path(str(files("radii"))) / "papers" / "results"  # results of the papers' studies that come with radii
@@ -36,6 +37,7 @@ class Evidence:
     environment: dict[str, Any]
     origin: str = ""  # the file it was read from
     seconds: float = 0.0  # what its runs took, inputs included, each counted once
+    setups: Mapping[str, str] = field(default_factory=dict)  # by run: network, training, points, in words
 
     @property
     def complete(self) -> bool:
@@ -66,7 +68,8 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
     kept = {key: value for key, value in environment.items() if key not in ("seconds", "threads")}
     done = [step for step in plan([cell.step for cell in cells]) if store.is_done(step)]
     seconds = sum(Run(store.folder(step)).environment["seconds"] for step in done)
-    return Evidence(study.name, budget, len(cells), tuple(measured), kept, seconds=seconds)
+    setups = {cell.step.run_id: describe(cell.step) for cell in cells if store.is_done(cell.step)}
+    return Evidence(study.name, budget, len(cells), tuple(measured), kept, seconds=seconds, setups=setups)
 
 
 def _brief(result: Any) -> Any:
@@ -98,6 +101,7 @@ def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
         "rows": [dict(row) for row in findings.table.rows],
         "scaling": [asdict(curve) for curve in findings.scaling],
         "cells": [asdict(cell) for cell in evidence.measured],
+        "setups": dict(evidence.setups),
     }
 
 
@@ -133,6 +137,7 @@ def read(path: Path) -> Evidence:
             environment=content["environment"],
             origin=str(path),
             seconds=content["seconds"],
+            setups=content.get("setups", {}),
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path} is not a study's result: {error}.") from error
@@ -168,7 +173,7 @@ def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None
 
     saved = find(study.name, store, budget)
     least = BUDGETS.index(saved.budget) if saved is not None else 0
-    for candidate in (budget,) if budget else reversed(BUDGETS[least:]):
+    for candidate in (budget,) if budget else reversed([at for at in BUDGETS[least:] if at in study.budgets]):
         try:
             with only_local(decoded=True):
                 own = collect(study, candidate, store)

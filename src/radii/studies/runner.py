@@ -123,7 +123,7 @@ def run(
 
     Args:
         study: a study, its name, or a TOML file.
-        budget: ``smoke``, ``cpu`` or ``paper``.
+        budget: ``smoke``, ``cpu``, ``night`` or ``paper``.
         store: where runs and results are kept; :meth:`Store.default` by default.
         executor: ``processes``, ``inline``, ``ray`` or ``ray:local``.
         workers: steps at the same time; one per core by default, 0 computes in this process.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radii.budget import WITHOUT_NIGHT, Budget
+from radii.budget import BUDGETS, Budget
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step
@@ -68,7 +68,7 @@ class Study:
     source: str
     plan: Callable[[Budget], tuple[Cell, ...]]
     analyze: Callable[[Sequence[Measured]], Findings]
-    budgets: tuple[Budget, ...] = WITHOUT_NIGHT
+    budgets: tuple[Budget, ...] = BUDGETS
 
     def cells(self, budget: Budget) -> tuple[Cell, ...]:
         """The cells at a budget.
@@ -112,6 +112,15 @@ STUDIES = Registry(
             "geometry": "data_geometry",
             "formulas": "formula_checks",
             "linf-front": "linf_front",
+            "sensitivity-cifar": "sensitivity_cifar",
+            "capacity-mnist": "capacity_mnist",
+            "capacity-cifar": "capacity_cifar",
+            "scaled-digits": "scaled_digits",
+            "sample-size": "sample_size",
+            "gamma": "gamma_correction",
+            "fashion-edges": "fashion_edges",
+            "distance-robustness": "distance_robustness",
+            "sample-complexity": "sample_complexity",
         }.items()
     },
 )

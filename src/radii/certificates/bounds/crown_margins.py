@@ -10,36 +10,49 @@ from torch import Tensor
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.propagation import Region
 from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
-
-RATE = 0.25  # of the ascent in slopes
-DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
+from radii.certificates.bounds.slope_ascent import DECAY, FADING, RATE, SQUARES, has_slopes, hidden_ascent, raised
 
 
 def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0) -> Tensor:
     """Lower bounds of specs . logits [n, s] over ``region``, float64.
 
+    With ``steps`` the lower slopes are ascended (alpha-CROWN; Xu et al. 2021): those of the margins first, then
+    those of hidden values too, on the margins that are still open.
+
     Args:
         engine: bounds of the network.
         region: the inputs; in float64.
         specs: coefficients of the logits [n, s, classes].
-        steps: ascent steps in the lower slopes of every row (alpha-CROWN; Xu et al. 2021); 0 for CROWN.
+        steps: ascent steps in the lower slopes of every row; 0 for CROWN.
     """
     low, high, center = (value.double().flatten(1) for value in (region.lower, region.upper, region.center))
     margins = []
     with torch.no_grad():
         for i in range(len(low)):
             around = None if region.radius is None else center[i : i + 1]
-            known = engine.bounds(Domain(low[i : i + 1], high[i : i + 1], around, region.radius))
-            rows = specs[i].to(engine.program.dtype)
-            lowers = engine.lower(known, engine.program.output, rows.clone())
-            if steps and not bool((lowers > 0).all()):
-                lowers = torch.maximum(lowers, _ascended(engine, known, rows, steps))
-            margins.append(lowers)
+            domain = Domain(low[i : i + 1], high[i : i + 1], around, region.radius)
+            margins.append(_margins(engine, domain, specs[i].to(engine.program.dtype), steps))
     return torch.stack(margins)
 
 
+def _margins(engine: Engine, domain: Domain, rows: Tensor, steps: int) -> Tensor:
+    """Bounds of the rows over one region, the cheapest way first."""
+    known, output = engine.bounds(domain), engine.program.output
+    lowers = engine.lower(known, output, rows.clone())
+    if not steps or bool((lowers > 0).all()):
+        return lowers
+    if not has_slopes(engine):
+        return torch.maximum(lowers, _ascended(engine, known, rows, steps))
+    lowers = torch.maximum(lowers, raised(engine, known, output, rows, None, steps))
+    open_ = torch.nonzero(lowers <= 0)[:, 0]
+    if len(open_):
+        known = engine.bounds(domain, refine=hidden_ascent(engine, steps))
+        lowers[open_] = torch.maximum(lowers[open_], raised(engine, known, output, rows[open_], None, steps))
+    return lowers
+
+
 def _ascended(engine: Engine, known: ValueBounds, rows: Tensor, steps: int) -> Tensor:
-    """The best bounds during gradient ascent in the slopes; every slope in its range gives a true bound."""
+    """The best bounds during gradient ascent in the slopes, for networks whose bends are not all ReLUs."""
     alphas = {}
     for place, layer in engine.relus.items():
         source = engine.program.steps[place].inputs[0]

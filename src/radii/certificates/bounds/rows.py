@@ -114,18 +114,66 @@ def _least_in_cut_ball(A: Tensor, low: Tensor, high: Tensor, center: Tensor, rad
     For every m >= 0, A . x >= min over the box of A . x + m (|x - c|^2 - r^2), whose minimizer is
     clip(c - A / 2m). The multiplier at which it has distance r is found by bisection.
     """
-    with torch.no_grad():
-        most = A.norm(dim=1, keepdim=True) / (2 * radius) + 1e-300
-        least_, most_ = torch.zeros_like(most), most
+    x, rest = np.empty(A.shape), np.empty(len(A))
+    ends = (value.expand(len(A), -1).contiguous().numpy() for value in (low, high, center))
+    kernel: Any = cut_ball
+    kernel(A.detach().contiguous().numpy(), *ends, radius, x, rest)
+    return (A * torch.from_numpy(x)).sum(1) + torch.from_numpy(rest)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cut_ball(
+    A: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    center: NDArray[np.float64],
+    radius: float,
+    x: NDArray[np.float64],
+    rest: NDArray[np.float64],
+) -> None:
+    """Fill ``x`` [R, d] and ``rest`` [R] so that A[r] . z >= A[r] . x[r] + rest[r] for all z of ball and box r.
+
+    The constant has m (|x - c|^2 + r^2) times its rounding taken off.
+    """
+    rows, size = A.shape
+    for r in range(rows):
+        length = 0.0
+        for j in range(size):
+            length += A[r, j] * A[r, j]
+        least_, most = 0.0, np.sqrt(length) / (2 * radius) + 1e-300
         for _ in range(HALVINGS):
-            middle = (least_ + most_) / 2
-            far = (torch.clamp(center - A / (2 * middle + 1e-300), low, high) - center).square().sum(1, keepdim=True)
-            least_ = torch.where(far > radius**2, middle, least_)
-            most_ = torch.where(far > radius**2, most_, middle)
-        x = torch.clamp(center - A / (2 * most_ + 1e-300), low, high)
-        away = (x - center).square().sum(1)
-        rest = most_[:, 0] * (away - radius**2) - most_[:, 0] * (away + radius**2) * (A.shape[1] + 8) * 2.0**-50
-    return (A * x).sum(1) + rest
+            middle = (least_ + most) / 2
+            far = 0.0
+            for j in range(size):
+                step = min(max(center[r, j] - A[r, j] / (2 * middle + 1e-300), low[r, j]), high[r, j]) - center[r, j]
+                far += step * step
+            if far > radius * radius:
+                least_ = middle
+            else:
+                most = middle
+        away = 0.0
+        for j in range(size):
+            x[r, j] = min(max(center[r, j] - A[r, j] / (2 * most + 1e-300), low[r, j]), high[r, j])
+            away += (x[r, j] - center[r, j]) ** 2
+        rest[r] = most * (away - radius * radius) - most * (away + radius * radius) * (size + 8) * 2.0**-50
+
+
+def lowest_input(A: Tensor, domain: Domain, dom: Tensor) -> Tensor:
+    """The inputs [R, d] of the regions ``dom`` at which ``A`` . x is least, or nearly: a corner, or the rim of a ball.
+
+    Args:
+        A: coefficients [R, d].
+        domain: the regions.
+        dom: the region of each row.
+    """
+    low, high = pick(domain.lower, dom), pick(domain.upper, dom)
+    if domain.radius is None or domain.center is None:
+        return torch.where(A > 0, low, torch.where(A < 0, high, (low + high) / 2))
+    center, x, rest = pick(domain.center, dom), torch.empty(A.shape, dtype=torch.float64), np.empty(len(A))
+    kernel: Any = cut_ball
+    arrays = (value.double().contiguous().numpy() for value in (A, low, high, center))
+    kernel(*arrays, domain.radius, x.numpy(), rest)
+    return x
 
 
 def pick(value: Tensor, dom: Tensor | None) -> Tensor:

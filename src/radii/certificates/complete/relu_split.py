@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine, Visit
-from radii.certificates.bounds.crown_margins import Ascent
 from radii.certificates.bounds.rows import ValueBounds, relu_lines
+from radii.certificates.bounds.slope_ascent import Adam, has_slopes, hidden_ascent, lower_with_slopes
 from radii.certificates.complete.answer import Answer, Limits, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.leaf import solve_leaf
@@ -25,7 +25,9 @@ from radii.certificates.complete.search import first_meeting
 
 NUMBERS = 1 << 21  # coefficients of the widest value in one pass
 ROOT_STEPS = 60
+HIDDEN_STEPS = 20
 STEPS = 12
+ROUND, STALLED = 5, 0.005  # so many steps must raise an open bound by this share of it, or the ascent ends
 CANDIDATES = 4  # ReLUs whose split is tried before one is chosen
 
 
@@ -76,7 +78,7 @@ class _Search:
         open_ = [
             Branch(case, (), {}, torch.ones(len(row)) / len(row), -torch.inf, None) for case, row in enumerate(rows)
         ]
-        open_ = self._bounded(open_, ROOT_STEPS)
+        open_ = self._refined(self._bounded(open_, ROOT_STEPS))
         verdict: Verdict
         with self.limits.task("splitting ReLUs") as bar:
             while open_ and self.met is None:
@@ -97,6 +99,15 @@ class _Search:
         if self.met is not None:
             return Answer("sat", self.met, self.nodes, self._left(open_))
         return Answer("unsat", None, self.nodes, 0.0)
+
+    def _refined(self, open_: list[Branch]) -> list[Branch]:
+        """Cases that the first bounds leave open, with hidden bounds that are ascended too; a proof keeps the first."""
+        hidden = set(self.engine.bent) & self.engine.behind
+        if not open_ or self.leaves is not None or not hidden or not has_slopes(self.engine):
+            return open_
+        refine = hidden_ascent(self.engine, HIDDEN_STEPS, self.limits.deadline)
+        self.root = self.engine.bounds(self.goal.domain(), refine=refine)
+        return self._bounded(open_, ROOT_STEPS)
 
     def _leaf(self, node: Branch) -> bool:
         """Whether a domain with every sign fixed is proved by the multipliers of its convex program."""
@@ -122,8 +133,7 @@ class _Search:
             part = nodes[start : start + self.batch]
             self.nodes += len(part)
             batch = _Batch(self, part)
-            with torch.enable_grad():
-                batch.ascend(steps)
+            batch.ascend(steps)
             if self.leaves is not None:
                 batch.settle()
             self.met = self.met if self.met is not None else first_meeting(self.goal, self.network, batch.corners())
@@ -134,6 +144,61 @@ class _Search:
                 left += [replace(node, choice=(0, 0)) for node in nodes[start + self.batch :]]
                 break
         return left
+
+
+class _Climb:
+    """Steps of gradient ascent of one batch's parameters, which are changed in place."""
+
+    def __init__(self, batch: _Batch, alphas: dict[int, Tensor], betas: dict[int, Tensor], weights: Tensor) -> None:
+        self.batch, self.alphas, self.betas, self.weights = batch, alphas, betas, weights
+        self.several = weights.shape[1] > 1
+        relus = batch.engine.relus
+        self.adam = {("alpha", place): Adam(value, 0.25, relus[place].slope, 1.0) for place, value in alphas.items()}
+        self.adam |= {("beta", source): Adam(value, 0.1, 0.0, torch.inf) for source, value in betas.items()}
+        if self.several:
+            self.adam["weight", 0] = Adam(weights, 0.1, 0.0, torch.inf)
+        self.grads: dict[tuple[str, int], Tensor] = {}
+
+    def bound(self) -> Tensor:
+        """Bounds with the present parameters, and their gradients for the next step."""
+        batch = self.batch
+        if not has_slopes(batch.engine):
+            return self._by_graph()
+        rows, constant = batch.objective(self.weights)
+        output = batch.engine.program.output
+        met = lower_with_slopes(batch.engine, batch.known, output, rows, None, self.alphas, batch.full(self.betas))
+        self.grads = {("alpha", place): grad for place, grad in met.by_alpha.items()}
+        for source, signs in batch.signs.items():
+            self.grads["beta", source] = -signs * met.values[source][tuple(batch.index[source])]
+        if self.several:
+            reached = (batch.matrix @ met.values[output].double()[:, :, None])[:, :, 0] - batch.limit
+            self.grads["weight", 0] = reached.to(batch.dtype)
+        return met.bound + constant
+
+    def _by_graph(self) -> Tensor:
+        """The same for networks whose bends are not all ReLUs."""
+        values = {("alpha", place): value for place, value in self.alphas.items()}
+        values |= {("beta", source): value for source, value in self.betas.items()}
+        values |= {("weight", 0): self.weights} if self.several else {}
+        with torch.enable_grad():
+            leaves = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
+            alphas = {place: leaves["alpha", place] for place in self.alphas}
+            betas = {source: leaves["beta", source] for source in self.betas}
+            bound = self.batch.lower(alphas, betas, leaves["weight", 0] if self.several else self.weights)
+            self.grads = {}
+            if bound.requires_grad:
+                grads = torch.autograd.grad(bound[bound.isfinite()].sum(), list(leaves.values()), allow_unused=True)
+                self.grads = {name: grad for name, grad in zip(leaves, grads, strict=True) if grad is not None}
+        return bound.detach()
+
+    def step(self, open_: Tensor) -> bool:
+        """Move the parameters; False if nothing moves. Proved rows, those not ``open_``, may move as well."""
+        for name, grad in self.grads.items():
+            self.adam[name].step(grad)
+        if self.several:
+            self.weights.mul_((self.batch.matrix.abs().sum(2) > 0).to(self.batch.dtype))
+            self.weights.div_(self.weights.sum(1, keepdim=True).clamp_min(1e-6))
+        return bool(self.grads) and bool(open_.any())
 
 
 def _children(node: Branch) -> list[Branch]:
@@ -183,7 +248,7 @@ class _Batch:
         """The weighted inequalities: coefficients of the outputs [R, outputs] and their limit [R]."""
         return (weights.double()[:, :, None] * self.matrix).sum(1), (weights.double() * self.limit).sum(1)
 
-    def _full(self, betas: dict[int, Tensor]) -> dict[int, Tensor]:
+    def full(self, betas: dict[int, Tensor]) -> dict[int, Tensor]:
         """Multipliers as they are added to coefficients: beta z <= 0 where the sign of z is fixed."""
         return {
             source: torch.zeros(len(self.nodes), self.engine.program.sizes[source], dtype=self.dtype).index_put(
@@ -196,13 +261,19 @@ class _Batch:
         self, alphas: dict[int, Tensor], betas: dict[int, Tensor], weights: Tensor, visit: Visit | None = None
     ) -> Tensor:
         """Lower bounds of each row's weighted inequalities: positive proves that its case cannot be met."""
+        rows, constant = self.objective(weights)
+        bound = self.engine.lower(self.known, self.engine.program.output, rows, None, alphas, self.full(betas), visit)
+        return bound + constant
+
+    def objective(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The weighted inequalities' coefficients [R, outputs] and what is added to a bound of them [R]."""
         output = self.engine.program.output
         rows, offset = self._rows(weights)
         single = rows.to(self.dtype)
         lost = (rows - single.double()).abs().detach()  # by the rows' own rounding
         reach = torch.maximum(self.known.lower[output].abs(), self.known.upper[output].abs())
-        bound = self.engine.lower(self.known, output, single, None, alphas, self._full(betas), visit)
-        return bound - 1.01 * (lost * reach).sum(1) - offset - 2.0**-46 * (weights.double() * self.limit.abs()).sum(1)
+        spare = 2.0**-46 * (weights.double() * self.limit.abs()).sum(1)
+        return single, -1.01 * (lost * reach).sum(1) - offset - spare
 
     def bound(self) -> Tensor:
         """The bounds with the present parameters."""
@@ -210,41 +281,32 @@ class _Batch:
 
     def ascend(self, steps: int) -> None:
         """Gradient ascent; the parameters of the best bound of each row are kept."""
-        alphas = {place: value.clone().requires_grad_() for place, value in self.alphas.items()}
-        betas = {source: value.clone().requires_grad_() for source, value in self.betas.items()}
-        several = self.weights.shape[1] > 1
-        weights = self.weights.clone().requires_grad_(several)
-        rates = [*((value, 0.25) for value in alphas.values()), *((value, 0.1) for value in betas.values())]
-        ascent = Ascent([*rates, *([(weights, 0.1)] if several else [])])
+        alphas = {place: value.clone() for place, value in self.alphas.items()}
+        betas = {source: value.clone() for source, value in self.betas.items()}
+        weights = self.weights.clone()
+        climb = _Climb(self, alphas, betas, weights)
+        before = self.best
         for step in range(steps):
-            bound = self.lower(alphas, betas, weights)
-            self._keep(bound.detach() > self.best, bound, alphas, betas, weights)
+            bound = climb.bound()
+            self._keep(bound > self.best, bound, alphas, betas, weights)
             open_ = self.best <= 0
-            late = monotonic() > self.search.limits.deadline
-            if late or step == steps - 1 or not bool(open_.any()) or not bound.requires_grad:
+            done = monotonic() > self.search.limits.deadline or step == steps - 1 or not bool(open_.any())
+            if step % ROUND == ROUND - 1:
+                done = done or not bool((self.best - before > STALLED * self.best.abs())[open_].any())
+                before = self.best
+            if done or not climb.step(open_):
                 break
-            ascent.step(bound[open_].sum())
-            with torch.no_grad():
-                for place, value in alphas.items():
-                    value.clamp_(self.engine.relus[place].slope, 1.0)
-                for value in betas.values():
-                    value.clamp_min_(0)
-                if several:
-                    weights.clamp_min_(0)
-                    weights.mul_((self.matrix.abs().sum(2) > 0).to(self.dtype))
-                    weights.div_(weights.sum(1, keepdim=True).clamp_min(1e-6))
 
     def _keep(
         self, better: Tensor, bound: Tensor, alphas: dict[int, Tensor], betas: dict[int, Tensor], weights: Tensor
     ) -> None:
-        with torch.no_grad():
-            self.best = torch.where(better, bound.detach(), self.best)
-            for place, value in alphas.items():
-                self.alphas[place][better] = value[better]
-            for source, value in betas.items():
-                mine = better[self.index[source][0]]
-                self.betas[source][mine] = value[mine]
-            self.weights[better] = weights[better]
+        self.best = torch.where(better, bound, self.best)
+        for place, value in alphas.items():
+            self.alphas[place][better] = value[better]
+        for source, value in betas.items():
+            mine = better[self.index[source][0]]
+            self.betas[source][mine] = value[mine]
+        self.weights[better] = weights[better]
 
     def settle(self) -> None:
         """The bounds with the present parameters; for a proof with float32 ones, and proved rows are written down."""
@@ -348,7 +410,7 @@ class _Batch:
             mine = owners == source
             spots = torch.nonzero(mine)[:, 0]
             _clip(known, source, spots, places[mine], sign[mine])
-        full = {source: value[rows] for source, value in self._full(self.betas).items()}
+        full = {source: value[rows] for source, value in self.full(self.betas).items()}
         alphas = {number: slopes[rows] for number, slopes in self.alphas.items()}
         matrix, offset = self._rows(self.weights)
         output = self.engine.program.output

@@ -67,14 +67,26 @@ class Float32Error:
         value, error = x, cls.none(x)
         grown = 1.0
         for module, layer in zip(network, layers, strict=True):
-            error = error.after(layer, sums_size(module, layer, value), grown)
-            value, grown = module(value), grown * layer.value * UP
+            error, grown = error.through(module, layer, value, grown)
+            value = module(value)
         return error
 
     @classmethod
     def none(cls, x: Tensor) -> Float32Error:
         """No error: inputs are float32."""
         return cls(x.new_zeros(len(x)), 0.0, x.new_full((len(x),), LARGEST))
+
+    def through(self, module: nn.Module, layer: LayerBound, value: Tensor, grown: float) -> tuple[Float32Error, float]:
+        """The error behind ``module``, and how fast its output moves with the network's input, at most.
+
+        Args:
+            module: a layer of the folded float64 network.
+            layer: its bound.
+            value: its float64 inputs, [n, …].
+            grown: how fast these move with the network's input, at most.
+        """
+        size = sums_size(module, layer, value) if layer.terms else value.new_zeros(len(value))
+        return self.after(layer, size, grown), grown * layer.value * UP
 
     def after(self, layer: LayerBound, size: Tensor, grown: float) -> Float32Error:
         """The error behind ``layer``.

@@ -17,6 +17,7 @@ from radii.models.layers.folded import (
     Normalization,
     Residual,
     SkewExponential,
+    TokenMix,
     Translation,
 )
 from radii.models.layers.weightless import (
@@ -24,6 +25,7 @@ from radii.models.layers.weightless import (
     FlattenTokens,
     HalfAbs,
     MaxMin,
+    OverlappingPatches,
     TokenShift,
     ZeroBorder,
     ZeroChannels,
@@ -138,6 +140,23 @@ def _linear(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     if isinstance(layer, BlockedLinear):  # sums over a block, then over the blocks
         terms = layer.block + layer.in_features // layer.block
     return LayerBound(value, method, operator.absolute, offset, terms + 2)
+
+
+def _token_mix(layer: nn.Module, _shape: Shape, prove: bool) -> LayerBound:
+    """The same matrix for every mixed channel, the identity for the others."""
+    assert isinstance(layer, TokenMix)
+    operator = matrix_operator(layer.weight)
+    value, method = norm_bound([operator], prove)
+    return LayerBound(max(1.0, value), method, max(1.0, operator.absolute), 0.0, operator.terms + 2)
+
+
+def _overlapping_patches(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
+    """A pixel goes to several outputs and no output has two pixels: the root of its summed squared weights."""
+    assert isinstance(layer, OverlappingPatches)
+    squares = F.pad(layer.window.double().square(), (0, -layer.window.shape[1] % layer.patch) * 2)
+    folded = squares.unflatten(0, (-1, layer.patch)).sum(0).unflatten(1, (-1, layer.patch)).sum(1)
+    value = nextafter(sqrt(float(folded.max())) * (1 + 1e-12), inf)
+    return LayerBound(value, "exact", value, 0.0, 2)
 
 
 def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
@@ -286,6 +305,8 @@ def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
     BlockedLinear: _linear,
+    TokenMix: _token_mix,
+    OverlappingPatches: _overlapping_patches,
     nn.Conv2d: _convolution,
     Residual: _residual,
     SkewExponential: _skew_exponential,

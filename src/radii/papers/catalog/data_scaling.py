@@ -56,7 +56,7 @@ WIDTHS: dict[str, tuple[int, int]] = {"cifar10": (64, 3072), "mnist": (16, 1024)
 
 
 @dataclass(frozen=True)
-class Isometric:
+class IsometricLength:
     """Length and loss of the isometric network on one dataset."""
 
     steps: int
@@ -82,7 +82,7 @@ class TrainingScale:
     seeds: int
     points: int
     standard: Mapping[str, Settings]
-    isometric: Mapping[str, Isometric]
+    isometric: Mapping[str, IsometricLength]
     further: Mapping[str, Settings]
     every: int = 1
 
@@ -98,7 +98,7 @@ SCALES: dict[Budget, TrainingScale] = {
         1,
         200,
         {"digits": shrunk(20, 64, 4)},
-        {"digits": Isometric(20, 1.0, 0.5)},
+        {"digits": IsometricLength(20, 1.0, 0.5)},
         {SMOOTHED: shrunk(20, 64, 4)},
         every=3,
     ),
@@ -107,7 +107,7 @@ SCALES: dict[Budget, TrainingScale] = {
         2,
         10_000,
         {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 8)},
-        {"mnist": Isometric(400, 1.5, 0.5), "cifar10": Isometric(1100, 0.75, 0.4)},
+        {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1100, 0.75, 0.4)},
         NOTHING,
     ),
     "night": TrainingScale(
@@ -115,7 +115,7 @@ SCALES: dict[Budget, TrainingScale] = {
         3,
         10_000,
         {"mnist": laid_over(shrunk(1500, 128, 8), UNMIRRORED), "cifar10": shrunk(1500, 128, 8)},
-        {"mnist": Isometric(2000, 1.5, 0.5), "cifar10": Isometric(4000, 0.75, 0.35)},
+        {"mnist": IsometricLength(2000, 1.5, 0.5), "cifar10": IsometricLength(4000, 0.75, 0.35)},
         {
             CONVNET: laid_over(shrunk(1500, 128, 16, depth=1), {"model": {"layer": "cpl"}}),
             MLP: {"steps": 600, "batch_size": 128, "model": {"depth": 4}, "augmentation": {"crop": 2, "erase": 0}},

@@ -12,22 +12,32 @@ from collections.abc import Sequence
 from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import AuditStep
+from radii.studies.optional_data import present
 from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, table
 
-EPSILON = {"digits": 0.1, "mnist": 0.1, "fashion-mnist": 0.1, "cifar10": 0.031, "svhn": 0.031}
+EPSILON = {
+    "digits": 0.1,
+    "mnist": 0.1,
+    "fashion-mnist": 0.1,
+    "cifar10": 0.031,
+    "svhn": 0.031,
+    "restricted-imagenet": 0.005,
+}
 DATA: dict[Budget, tuple[str, ...]] = {
     "smoke": ("digits",),
     "cpu": ("mnist", "fashion-mnist", "cifar10"),
-    "paper": ("mnist", "cifar10", "svhn"),
+    "night": ("mnist", "fashion-mnist", "cifar10"),
+    "paper": ("mnist", "cifar10"),
 }
+ELSEWHERE = ("svhn", "restricted-imagenet")  # datasets of the paper that are measured where they are on the machine
 
 
 def _cells(budget: Budget) -> tuple[Cell, ...]:
     """One audit per dataset, over all points."""
     return tuple(
         Cell({"data": name}, AuditStep(data=DataSpec.of(name), norm="linf", epsilon=EPSILON[name]))
-        for name in DATA[budget]
+        for name in (*DATA[budget], *(present(*ELSEWHERE, study="separation") if budget == "paper" else ()))
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from radii.errors import unknown_name
-from radii.papers.claims import curve_checks, method_checks, printed_tables, scaling_checks
+from radii.papers.claims import attacked_checks, curve_checks, method_checks, printed_tables, scaling_checks
 from radii.papers.claims.study_cells import Coordinates, NotMeasured, StudyCells, certified, entry, number
 
 Figures = dict[str, float]
@@ -184,7 +184,7 @@ def sensitivity(cells: StudyCells, names: Names, *, variants: Sequence[str]) -> 
     """
 
     def column(method: str, *path: str) -> list[float]:
-        return [cells.number({"variant": variant, "method": method}, path) for variant in variants]
+        return [cells.number({"variant": variant, "method": method, "measure": "PGD-40"}, path) for variant in variants]
 
     robust, kept = column("PGD", "robust_accuracy_at_most"), column("PGD", "robust_to_predictions", "unbroken", "value")
     clean, plain = column("PGD", "clean", "value"), column("standard", "clean", "value")
@@ -364,6 +364,10 @@ _CHECKS: dict[str, Check] = {
         method_checks.method_column,
         method_checks.method_contrasts,
         method_checks.dropout_contrasts,
+        attacked_checks.attacked,
+        attacked_checks.differences,
+        attacked_checks.spreads,
+        attacked_checks.distance_correlation,
         printed_tables.yang_tables,
         printed_tables.ding_tables,
     )

@@ -22,7 +22,7 @@ from radii.papers.published import Fact, lookup
 
 Relation = Literal["=", "≤", "≥", "<", ">", "rank"]
 Kind = Literal["paper", "printed", "finding"]
-FILES = ("prach_lampert", "yang", "ding", "bubeck", "vardi", "schmidt")
+FILES = ("prach_lampert", "yang", "ding", "ding_tables", "bubeck", "vardi", "schmidt")
 ADDRESS = ("paper", "table", "dataset", "model", "method", "metric")
 
 
@@ -114,6 +114,41 @@ def read_claim(record: Mapping[str, Any], paper: str) -> Claim:
     return claim
 
 
+def family(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The records that a record with ``each`` stands for: one for every table of its list.
+
+    ``{key}`` in a text is replaced by the table's value; a text that is nothing else becomes the value
+    itself, of whatever type. A record without ``each`` stands for itself.
+
+    Args:
+        record: the table under ``[[claim]]``.
+
+    Returns:
+        Records without ``each``.
+
+    >>> family({"id": "a-{n}", "value": "{n}", "each": [{"n": 1}, {"n": 2}]})
+    ({'id': 'a-1', 'value': 1}, {'id': 'a-2', 'value': 2})
+    """
+    if "each" not in record:
+        return (record,)
+    plain = {key: value for key, value in record.items() if key != "each"}
+    return tuple(_filled(plain, values) for values in record["each"])
+
+
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    if not isinstance(value, str):
+        return value
+    for key, own in values.items():
+        if value == f"{{{key}}}":
+            return own
+        value = value.replace(f"{{{key}}}", str(own))
+    return value
+
+
 def _check_words(claim: Claim) -> None:
     relations = {figure.relation for figure in (*claim.figures, *claim.guards)}
     for word, allowed in (
@@ -135,7 +170,7 @@ def _figures(
     figures = []
     for name, entry in entries.items():
         own = {**common, **(entry if isinstance(entry, Mapping) else {"value": entry})}
-        address = {key: own.pop(key) for key in ADDRESS if key in own}
+        address = {key: _of_figure(own.pop(key), name) for key in ADDRESS if key in own}
         fact = lookup(**address) if address else None
         value = own.pop("value")
         figures.append(
@@ -152,13 +187,20 @@ def _figures(
     return tuple(figures)
 
 
+def _of_figure(text: str, name: str) -> str:
+    """An address with ``{0}`` and ``{1}``, the parts of the figure's name: ``MNIST {0}`` of ``smooth 3, test``."""
+    for number, part in enumerate(name.split(", ")):
+        text = text.replace(f"{{{number}}}", part)
+    return text
+
+
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, paper by paper."""
     claims: list[Claim] = []
     for name in FILES:
         content = tomllib.loads((files("radii.papers.claims") / f"{name}.toml").read_text(encoding="utf-8"))
-        claims += [read_claim(record, content["paper"]) for record in content["claim"]]
+        claims += [read_claim(one, content["paper"]) for record in content["claim"] for one in family(record)]
     return tuple(claims)
 
 

@@ -197,13 +197,13 @@ def ledger(claims: Iterable[Claim], store: Store | None = None, budget: Budget |
     def known(study: str, at: Budget) -> Evidence | None:
         return find(study, store, at)
 
-    def telling(claim: Claim) -> Evidence | None:
-        if not claim.study:
-            return None
-        wanted = [at for at in reversed(claim.budgets) if budget in (None, at)]
-        return next((results for at in wanted if (results := known(claim.study, at)) is not None), None)
+    def verdict(claim: Claim) -> Verdict:
+        wanted = [at for at in reversed(claim.budgets) if claim.study and budget in (None, at)]
+        results = [found for at in wanted if (found := known(claim.study, at)) is not None]
+        verdicts = [judge(claim, found) for found in results] or [judge(claim, None)]
+        return next((one for one in verdicts if one.status != "not run"), verdicts[0])
 
-    return tuple(judge(claim, telling(claim)) for claim in claims)
+    return tuple(verdict(claim) for claim in claims)
 
 
 def is_shipped(origin: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from radii.papers.catalog.yang_methods import METHODS
 from radii.papers.published import lookup
-from radii.studies.results import Evidence
 from radii.studies.study import Measured
 
 RADII = [36 / 255, 72 / 255, 108 / 255, 0.5, 1.0]
@@ -154,9 +153,3 @@ MADE = {
     "extra-data": extra_data,
     "nearby-points": nearby_points,
 }
-
-
-def made(study: str) -> Evidence:
-    """The results of a study as the papers have them."""
-    cells = tuple(MADE[study]())
-    return Evidence(study, "paper", len(cells), cells, {}, "made up")

@@ -1,0 +1,96 @@
+"""Capacity: how wide a network must be before its robust accuracy stops growing, on variants of MNIST.
+
+Ding et al. 2019, Table 4 and Fig. 4: LeNet5 from an eighth to four times its
+width. Clean accuracy is the same at every width; robust accuracy needs width, and the
+smoother the digits are, the more of it. The same networks are attacked with
+perturbations that may leave the box (Table 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radii.budget import Budget
+from radii.papers.catalog.attacked_grid import AttackedGrid, grid_cells
+from radii.papers.catalog.attacked_variants import PGD, STANDARD, AttackPoints, fields, marks, rows
+from radii.studies.study import Findings, Measured, Study
+from radii.tables import ChartSpec, Field, table
+from radii.threat import Ball
+
+THREAT = Ball("linf", 0.3)
+VARIANTS = ("binarize", "", *(f"smooth:{s}" for s in range(2, 9)))
+FEW = ("binarize", "", "smooth:8")  # the ends of the table and its middle
+WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+RECIPE = "ding-mnist"
+# of the recipe's cpu settings, for narrow networks; batches as in the paper
+SHORT = {"steps": 2000, "batch_size": 50, "optimizer": {"lr": 3e-3}, "method": {"steps": 5, "step": 0.25}}
+LONG = {"steps": 8000, "average": 0.999}
+
+_SHORT_ATTACKS = AttackPoints(THREAT, 2000, train=2000, free=2000)
+GRIDS: dict[Budget, tuple[AttackedGrid, ...]] = {
+    "smoke": (
+        AttackedGrid(
+            "digits", RECIPE, "smoke", AttackPoints(THREAT, 30, train=30, free=30), {0.125: ("binarize", "smooth:3")}
+        ),
+    ),
+    # 35 core-minutes: 0.036 and 0.06 CPU seconds for a step of PGD-5 at the two widths
+    "cpu": (
+        AttackedGrid("mnist", RECIPE, "cpu", _SHORT_ATTACKS, {0.125: VARIANTS}, SHORT),
+        AttackedGrid("mnist", RECIPE, "cpu", _SHORT_ATTACKS, {0.25: FEW}, SHORT, methods=(PGD,)),
+        AttackedGrid(
+            "mnist", RECIPE, "cpu", _SHORT_ATTACKS, {0.25: VARIANTS, 0.5: VARIANTS}, SHORT, methods=(STANDARD,)
+        ),
+    ),
+    # 15 core-hours: 0.09, 0.15 and 0.44 CPU seconds for a step of PGD-7
+    "night": (
+        AttackedGrid(
+            "mnist",
+            RECIPE,
+            "cpu",
+            AttackPoints(THREAT, train=10_000, free=10_000, suite=200),
+            dict.fromkeys(WIDTHS[:3], VARIANTS),
+            LONG,
+        ),
+    ),
+    "paper": (
+        AttackedGrid(
+            "mnist",
+            RECIPE,
+            "paper",
+            AttackPoints(THREAT, train=60_000, free=10_000, suite=1000),
+            dict.fromkeys(WIDTHS, VARIANTS),
+        ),
+    ),
+}
+
+
+def analyze(measured: Sequence[Measured]) -> Findings:
+    """Table 4 by width and variant; Fig. 4 is robust accuracy over the width, a curve for each variant.
+
+    Args:
+        measured: the cells that are done, with their results.
+
+    Returns:
+        The table and the chart, from what is measured so far.
+    """
+    own = rows(measured, ("width", "variant"))
+    chart = ChartSpec(
+        "curves",
+        marks(own, "width", "variant", ("pgd_robust",)),
+        Field("width", "width of the network", log=True),
+        Field("accuracy", "accuracy under PGD-40, at most", percent=True),
+        "curve",
+        "Robust accuracy needs width",
+        "Test points that PGD-40 leaves unbroken: an upper bound of robust accuracy.",
+    )
+    columns = (Field("width", "width"), Field("variant", "variant"), *fields(own))
+    return Findings(table(own, columns), (chart,) if chart.rows else ())
+
+
+STUDY = Study(
+    "capacity-mnist",
+    "Network width against robust accuracy on variants of MNIST",
+    "Ding et al. 2019, Tables 4 and 7, Fig. 4",
+    lambda budget: grid_cells(GRIDS[budget]),
+    analyze,
+)
