@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from radii.budget import BUDGETS
 from radii.errors import InputError
 from radii.papers.catalog import data_scaling, prach_networks, published_separation
 from radii.runs.executors import run_steps
@@ -17,6 +18,19 @@ from radii.runs.store import Run, Store
 from radii.studies import results
 from radii.studies.study import STUDIES, Measured, registered_study
 
+NIGHTLY = (
+    "data-scaling",
+    "overfitting",
+    "compute-scaling",
+    "extra-data",
+    "trade-off",
+    "subspaces",
+    "nearby-points",
+    "yang-mnist",
+    "yang-cifar",
+    "dropout",
+    "staircase",
+)
 TRAINED = ("sensitivity-mnist", "data-scaling", "subspaces")
 
 
@@ -66,6 +80,29 @@ def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         cell.place["n"] for cell in registered_study("data-scaling").cells("cpu") if cell.place["data"] == "cifar10"
     }
     assert sorted(sizes) == [781, 1562, 3125, 6250, 12_500, 25_000, 50_000]
+
+
+def test_a_budget_that_a_study_does_not_have_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="The study separation has the budgets smoke, cpu, paper, not night"):
+        registered_study("separation").cells("night")
+
+
+def test_every_study_of_prach_and_yang_is_planned_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is planned twice at one place, and the length of a training does not depend on the size of its data."""
+    named = classmethod(lambda cls, name: cls(source=name, train=f"{name} train", test=f"{name} test"))
+    monkeypatch.setattr(DataSpec, "of", named)
+    for name in NIGHTLY:
+        for budget in BUDGETS:
+            cells = registered_study(name).cells(budget)
+            places = [tuple(sorted(cell.place.items())) for cell in cells]
+            assert cells
+            assert len(set(places)) == len(places), (name, budget)
+    lengths = {
+        (cell.place["data"], cell.place["model"], cell.step.model.recipe.steps)
+        for cell in registered_study("data-scaling").cells("night")
+        if isinstance(cell.step, Certify)
+    }
+    assert len({(data, model) for data, model, _ in lengths}) == len(lengths)
 
 
 def test_equal_compute_whatever_the_size() -> None:

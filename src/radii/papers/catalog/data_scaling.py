@@ -56,7 +56,7 @@ WIDTHS: dict[str, tuple[int, int]] = {"cifar10": (64, 3072), "mnist": (16, 1024)
 
 
 @dataclass(frozen=True)
-class Isometric:
+class IsometricLength:
     """Length and loss of the isometric network on one dataset."""
 
     steps: int
@@ -82,7 +82,7 @@ class TrainingScale:
     seeds: int
     points: int
     standard: Mapping[str, Settings]
-    isometric: Mapping[str, Isometric]
+    isometric: Mapping[str, IsometricLength]
     further: Mapping[str, Settings]
     every: int = 1
 
@@ -98,7 +98,7 @@ SCALES: dict[Budget, TrainingScale] = {
         1,
         200,
         {"digits": shrunk(20, 64, 4)},
-        {"digits": Isometric(20, 1.0, 0.5)},
+        {"digits": IsometricLength(20, 1.0, 0.5)},
         {SMOOTHED: shrunk(20, 64, 4)},
         every=3,
     ),
@@ -107,7 +107,7 @@ SCALES: dict[Budget, TrainingScale] = {
         2,
         10_000,
         {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 8)},
-        {"mnist": Isometric(400, 1.5, 0.5), "cifar10": Isometric(1100, 0.75, 0.4)},
+        {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1100, 0.75, 0.4)},
         NOTHING,
     ),
     "night": TrainingScale(
@@ -115,7 +115,7 @@ SCALES: dict[Budget, TrainingScale] = {
         3,
         10_000,
         {"mnist": laid_over(shrunk(1500, 128, 8), UNMIRRORED), "cifar10": shrunk(1500, 128, 8)},
-        {"mnist": Isometric(2000, 1.5, 0.5), "cifar10": Isometric(4000, 0.75, 0.35)},
+        {"mnist": IsometricLength(2000, 1.5, 0.5), "cifar10": IsometricLength(4000, 0.75, 0.35)},
         {
             CONVNET: laid_over(shrunk(1500, 128, 16, depth=1), {"model": {"layer": "cpl"}}),
             MLP: {"steps": 600, "batch_size": 128, "model": {"depth": 4}, "augmentation": {"crop": 2, "erase": 0}},
@@ -197,14 +197,14 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         The table and the charts, from what is measured so far.
     """
     rows: list[Row] = []
-    marks: list[Row] = []
+    charts: list[ChartSpec] = []
     scaling = []
     for name in dict.fromkeys(str(cell.place["data"]) for cell in measured):
         own = [cell for cell in measured if cell.place["data"] == name]
-        for n in sorted({int(cell.place["n"]) for cell in own}):
-            row = _row(name, n, [cell for cell in own if cell.place["n"] == n])
-            rows.append(row)
-            marks += _marks(name, row)
+        sizes = sorted({int(cell.place["n"]) for cell in own})
+        at_size = [_row(name, n, [cell for cell in own if cell.place["n"] == n]) for n in sizes]
+        rows += at_size
+        charts += _charts(name, at_size)
         bounded = [cell for cell in own if cell.place["model"] == LIPSCHITZ]
         if bounded:
             points = max(cell.result["test"]["clean"]["total"] for cell in bounded)
@@ -227,16 +227,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
             if any(row[extra] is not None for row in rows)
         ),
     )
-    chart = ChartSpec(
-        "curves",
-        marks,
-        Field("n", "training points", log=True),
-        Field("accuracy", "accuracy", percent=True),
-        "curve",
-        "Certified accuracy keeps growing with data",
-        "Test points unless said; mean over seeds; nested subsets; every training has the same number of steps.",
-    )
-    return Findings(table(rows, columns), (chart,) if marks else (), tuple(scaling))
+    return Findings(table(rows, columns), tuple(charts), tuple(scaling))
 
 
 def _row(name: str, n: int, cells: Sequence[Measured]) -> dict[str, Any]:
@@ -259,20 +250,37 @@ def _row(name: str, n: int, cells: Sequence[Measured]) -> dict[str, Any]:
     }
 
 
-def _marks(name: str, row: Row) -> list[Row]:
-    """The points of the curves at one size."""
+def _charts(name: str, rows: Sequence[Row]) -> list[ChartSpec]:
+    """The curves of a dataset; where the paper's other robust networks were trained, a second chart compares them."""
     first, *others = (format_radius(radius) for radius in SHOWN[name])
-    curves = {
+    own = {
         "certified": f"certified at {first}",
         "train_certified": f"certified at {first}, training points",
         "second": f"certified at {', '.join(others)}",
-        "standard_clean": "standard, clean",
-        **{extra: f"{what} at {first}" for extra, (_, what) in EXTRA.items()},
+        "standard_clean": "standard network, clean",
     }
+    robust = {"certified": "1-Lipschitz, certified", **{extra: what for extra, (_, what) in EXTRA.items()}}
+    compared = any(row[extra] is not None for row in rows for extra in EXTRA)
+    note = "Test points unless said; mean over seeds; nested subsets; every training has the same number of steps."
     return [
-        {"n": row["n"], "accuracy": row[key], "curve": f"{name}: {what}"}
-        for key, what in curves.items()
-        if row[key] is not None
+        ChartSpec(
+            "curves",
+            [
+                {"n": row["n"], "accuracy": row[key], "curve": what}
+                for row in rows
+                for key, what in curves.items()
+                if row[key] is not None
+            ],
+            Field("n", "training points", log=True),
+            Field("accuracy", "accuracy", percent=True),
+            "curve",
+            f"{name}: {title}",
+            note,
+        )
+        for curves, title in (
+            (own, "certified accuracy keeps growing with data"),
+            *(((robust, f"robust networks at {first}"),) if compared else ()),
+        )
     ]
 
 

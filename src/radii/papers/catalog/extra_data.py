@@ -29,7 +29,7 @@ LOSS = {"digits": (1.0, 0.5), "mnist": (1.5, 0.5), "cifar10": (0.75, 0.4)}  # of
 
 
 @dataclass(frozen=True)
-class Source:
+class ExtraSource:
     """Own training points of a dataset, how often as many extra points there are, and the steps of a training."""
 
     own: int
@@ -42,34 +42,34 @@ class Source:
 class Amount:
     """What a budget trains."""
 
-    sources: dict[str, Source]
+    sources: dict[str, ExtraSource]
     seeds: int
     points: int
 
 
 AMOUNTS: dict[Budget, Amount] = {
     "smoke": Amount(
-        {"digits": Source(300, (1, 3), DEFORMED, 20)},
+        {"digits": ExtraSource(300, (1, 3), DEFORMED, 20)},
         1,
         200,
     ),
     "cpu": Amount(
         {
-            "mnist": Source(3750, (1, 3, 7, 15), DEFORMED, 400),
-            "cifar10": Source(6250, (1, 3, 7), DRAWN, 1100),
+            "mnist": ExtraSource(3750, (1, 3, 7, 15), DEFORMED, 400),
+            "cifar10": ExtraSource(6250, (1, 3, 7), DRAWN, 1100),
         },
         2,
         10_000,
     ),
     "night": Amount(
         {
-            "mnist": Source(7500, (1, 3, 7, 15), DEFORMED, 2000),
-            "cifar10": Source(25_000, (1, 3), DRAWN, 4000),
+            "mnist": ExtraSource(7500, (1, 3, 7, 15), DEFORMED, 2000),
+            "cifar10": ExtraSource(25_000, (1, 3), DRAWN, 4000),
         },
         3,
         10_000,
     ),
-    "paper": Amount({"cifar10": Source(50_000, (1, 3, 7, 15), DRAWN, 585_000)}, 3, 10_000),
+    "paper": Amount({"cifar10": ExtraSource(50_000, (1, 3, 7, 15), DRAWN, 585_000)}, 3, 10_000),
 }
 
 
@@ -84,14 +84,14 @@ def _cells(budget: Budget) -> tuple[Cell, ...]:
     )
 
 
-def _kinds(name: str, source: Source) -> list[tuple[str, int]]:
+def _kinds(name: str, source: ExtraSource) -> list[tuple[str, int]]:
     """Kinds and amounts of extra points; real ones as far as the dataset has them."""
     whole = {"digits": 1437, "mnist": 60_000, "cifar10": 50_000}[name]
     real = [times for times in source.times if (times + 1) * source.own <= whole]
     return [(NONE, 0), *((source.made, times) for times in source.times), *((REAL, times) for times in real)]
 
 
-def _cell(name: str, source: Source, kind: str, times: int, seed: int, budget: Budget) -> Cell:
+def _cell(name: str, source: ExtraSource, kind: str, times: int, seed: int, budget: Budget) -> Cell:
     own = DataSpec.of(f"{name}+subset:{source.own}")
     extra = {
         NONE: None,

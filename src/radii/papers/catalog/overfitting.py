@@ -72,13 +72,13 @@ def _trainings(data: DataSpec, steps: int, budget: Budget) -> dict[str, Train]:
 def _analyze(measured: Sequence[Measured]) -> Findings:
     """Certified accuracy over the radius, on training and on test points."""
     rows: list[Row] = []
-    marks: list[Row] = []
+    marks: dict[str, list[Row]] = {}
     for (data, model), cells in grouped(measured, "data", "model").items():
         row = {"data": data, "model": model}
         for radius, split in product(RADII, ("train", "test")):
             share = mean_at(cells, radius, split)
-            title = f"{data}, {model}: {'training' if split == 'train' else 'test'} points"
-            marks.append({"radius": radius, "accuracy": share, "curve": title})
+            title = f"{model}, {'training' if split == 'train' else 'test'} points"
+            marks.setdefault(data, []).append({"radius": radius, "accuracy": share, "curve": title})
             row |= {f"{split} {radius:g}": share} if radius in SHOWN else {}
         rows.append(row)
     columns = (
@@ -89,16 +89,19 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
             for radius, split in product(SHOWN, ("train", "test"))
         ),
     )
-    chart = ChartSpec(
-        "curves",
-        marks,
-        Field("radius", "L2 radius"),
-        Field("accuracy", "certified accuracy", percent=True),
-        "curve",
-        "Training points are fitted robustly, test points are not",
-        "Offset √2, no augmentation.",
+    charts = tuple(
+        ChartSpec(
+            "curves",
+            points,
+            Field("radius", "L2 radius"),
+            Field("accuracy", "certified accuracy", percent=True),
+            "curve",
+            f"{data}: training points are fitted robustly, test points are not",
+            "Offset √2, no augmentation.",
+        )
+        for data, points in marks.items()
     )
-    return Findings(table(rows, columns), (chart,) if marks else ())
+    return Findings(table(rows, columns), charts)
 
 
 STUDY = Study(

@@ -19,7 +19,11 @@ RADII = (36 / 255, 72 / 255, 108 / 255, 0.5, 1.0)
 SIGMA = 1 / 8  # noise of the smoothed network
 EPOCH = 195  # steps of 256 images in an epoch of CIFAR-10; shorter datasets get the same number of steps
 UNWATCHED: Settings = {"test_every": 0}  # small subsets are passed thousands of times
-SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+ISOMETRIC: dict[str, Settings] = {  # few large tokens for digits, 8 x 8 small ones for photographs
+    "digits": {"width": 128, "depth": 4, "tokens": 1, "shift": 16},
+    "mnist": {"width": 224, "depth": 4, "tokens": 2, "shift": 16},
+    "cifar10": {"width": 128, "depth": 4, "tokens": 8, "shift": 32},
+}
 
 
 def shrunk(steps: int, batch: int, width: int, **model: int) -> Settings:
@@ -52,7 +56,7 @@ def isometric_training(
     accuracy, so that short trainings are limited by their data.
 
     Args:
-        data: the dataset; its base must be in ``SHAPES``.
+        data: the dataset; its base must be in ``ISOMETRIC``.
         steps: training steps, the same for every size of the data.
         offset: the margin that the loss asks for.
         temperature: of the loss.
@@ -71,17 +75,16 @@ def isometric_settings(data: DataSpec, steps: int) -> dict[str, Any]:
     """The isometric network and its optimizer, without a loss.
 
     Args:
-        data: the dataset; its base must be in ``SHAPES``.
+        data: the dataset; its base must be in ``ISOMETRIC``.
         steps: training steps.
     """
-    shape = SHAPES[data.base]
-    color = shape[0] > 1
+    color = data.base == "cifar10"
     return {
         "steps": steps,
         "batch_size": 128 if color else 256,
         "optimizer": certified.OPTIMIZER,
         "augmentation": {"flip": color},
-        "model": certified.network(shape, 128),
+        "model": ISOMETRIC[data.base],
     }
 
 
