@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_results import MADE, made_evidence
 
+from made_results import MADE, made_evidence
 from radii.papers.claims.claim import Claim, all_claims
 from radii.papers.claims.judgment import judge
 from radii.runs.store import Store

@@ -105,7 +105,7 @@ def distance_correlation(
     names: Sequence[str],
     *,
     variants: Sequence[str],
-    data: str,  # noqa: ARG001
+    data: str,
 ) -> dict[str, float]:
     """Rank correlation of the distance between classes and robust accuracy, over variants.
 
