@@ -13,7 +13,7 @@ from radii.errors import unknown_name
 
 Budget = Literal["smoke", "cpu", "night", "paper"]
 BUDGETS: tuple[Budget, ...] = ("smoke", "cpu", "night", "paper")  # smallest first
-WITHOUT_NIGHT: tuple[Budget, ...] = ("smoke", "cpu", "paper")
+WITHOUT_NIGHT: tuple[Budget, ...] = ("smoke", "cpu", "paper")  # the papers' recipes, and studies that need no night
 
 
 def check_budget(name: str, among: Sequence[Budget] = BUDGETS) -> Budget:

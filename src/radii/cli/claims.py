@@ -90,7 +90,7 @@ def _compute(chosen: Sequence[Claim], budget: Budget, store: Store) -> None:
         for name in [name for name in CHEAP if name in wanted and results.find(name, store, budget) is None]:
             study = registered_study(name)
             try:
-                run_steps([cell.step for cell in study.plan(budget)], store, workers=0)
+                run_steps([cell.step for cell in study.cells(budget)], store, workers=0)
             except InputError as error:  # a dataset that is not here must not keep the others from being judged
                 terminal.complain(f"{name} was not run: {error}")
                 continue

@@ -64,6 +64,7 @@ class Measure(Spec):
     """``[measure]``: what is measured of every trained network; nothing but its accuracy if empty."""
 
     evaluate: EvaluateMeasure | None = None
+    beside: EvaluateMeasure | None = None  # another evaluation: the standard suite, or a threat without the box
     certify: CertifyMeasure | None = None
     prove: ProveMeasure | None = None
 
@@ -138,6 +139,15 @@ class Grid:
                 points=wanted.points,
                 minimum_norm=wanted.minimum_norm,
             )
+        if (beside := measure.beside) is not None:
+            steps["beside"] = Evaluate(
+                model=training,
+                data=training.data,
+                ball=Ball.parse(beside.threat),
+                suite=beside.suite,
+                points=beside.points,
+                minimum_norm=beside.minimum_norm,
+            )
         if measure.certify is not None:
             steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
         if (proof := measure.prove) is not None:
@@ -198,6 +208,9 @@ def figures(cell: Measured) -> dict[str, float]:
                 "proved": result["robust_accuracy_at_least"],
                 "unbroken": result["robust_accuracy_at_most"],
             }
+        case "beside":
+            at_most, at_least = result["robust_accuracy_at_most"], result["robust_accuracy_at_least"]
+            return {"beside: proved": at_least, "beside: unbroken": at_most}
         case "certify":
             proved = zip(result["radii"], result["test"]["certified"], strict=True)
             return {

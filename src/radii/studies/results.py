@@ -58,7 +58,7 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
         budget: which plan of the study.
         store: the run store.
     """
-    cells = study.plan(budget)
+    cells = study.cells(budget)
     measured, environment = [], dict[str, Any]()
     for cell in cells:
         if store.is_done(cell.step):

@@ -186,7 +186,7 @@ def save_evidence(study: Study, budget: Budget, store: Store, command: str) -> t
     """
     evidence = results.collect(study, budget, store)
     content = results.to_json(evidence, study, command)
-    content["work"] = measured_times(plan([cell.step for cell in study.plan(budget)]), store)
+    content["work"] = measured_times(plan([cell.step for cell in study.cells(budget)]), store)
     return evidence, results.save(content, store)
 
 

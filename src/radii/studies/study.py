@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radii.budget import BUDGETS, Budget
+from radii.budget import WITHOUT_NIGHT, Budget
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step
@@ -61,27 +61,27 @@ class Findings:
 
 @dataclass(frozen=True)
 class Study:
-    """``cells`` plans a budget; ``analyze`` accepts the results of any part of the plan; ``budgets`` has those there are."""
+    """``plan`` lists the cells of a budget; ``analyze`` accepts the results of any part of the plan."""
 
     name: str
     title: str
     source: str
-    cells: Callable[[Budget], tuple[Cell, ...]]
+    plan: Callable[[Budget], tuple[Cell, ...]]
     analyze: Callable[[Sequence[Measured]], Findings]
-    budgets: tuple[Budget, ...] = BUDGETS
+    budgets: tuple[Budget, ...] = WITHOUT_NIGHT
 
-    def plan(self, budget: Budget) -> tuple[Cell, ...]:
+    def cells(self, budget: Budget) -> tuple[Cell, ...]:
         """The cells at a budget.
 
         Args:
-            budget: how much work.
+            budget: how much work the study may be.
 
         Raises:
-            InputError: the study has no plan at this budget.
+            InputError: the study has no plan for this budget.
         """
         if budget not in self.budgets:
-            raise InputError(f"The study {self.name} has no budget {budget!r}, only {', '.join(self.budgets)}.")
-        return self.cells(budget)
+            raise InputError(f"The study {self.name} has the budgets {', '.join(self.budgets)}, not {budget}.")
+        return self.plan(budget)
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from radii.budget import WITHOUT_NIGHT, Budget
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import named_training, train_step
 from radii.runs.steps import Certify, Train
@@ -265,5 +265,4 @@ STUDY = Study(
     "Prach & Lampert 2025, Fig. 1 and 2",
     cells,
     analyze,
-    WITHOUT_NIGHT,
 )

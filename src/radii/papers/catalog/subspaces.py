@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from radii.budget import WITHOUT_NIGHT, Budget
+from radii.budget import Budget
 from radii.papers.catalog.data_scaling import (
     EPOCH,
     LIPSCHITZ,
@@ -102,5 +102,4 @@ STUDY = Study(
     "Prach & Lampert 2025, Table 1",
     _cells,
     _analyze,
-    WITHOUT_NIGHT,
 )

@@ -42,6 +42,6 @@ def _written(origin: str) -> Mapping[str, Any]:
 @cache
 def _steps(study: str, budget: Budget) -> Mapping[str, Step]:
     try:
-        return {cell.step.run_id: cell.step for cell in registered_study(study).plan(budget)}
+        return {cell.step.run_id: cell.step for cell in registered_study(study).cells(budget)}
     except InputError:  # a plan that needs data which is not on this machine
         return {}
