@@ -200,7 +200,7 @@ def adam_step(
     least: float,
     most: float,
 ) -> None:
-    """One step of :class:`Adam` on flat arrays, in place: ``value`` moves along ``grad`` by ``mean`` over root ``square``.
+    """One step of :class:`Adam` on flat arrays, in place, for ``grad``: ``value`` moves by ``mean`` over root ``square``.
 
     ``rate`` and ``unbiased`` are the rate and the factor of the squares after their corrections for the start;
     values stay between ``least`` and ``most``.

@@ -69,7 +69,7 @@ class SearchState:
 
 
 def subject_digest(network: bytes, query: bytes, version: str) -> str:
-    """What a state belongs to: the contents of ``network`` and ``query``, and the ``version`` that numbers the layers."""
+    """What a state belongs to: the contents of ``network`` and ``query``, and the ``version`` of radii."""
     parts = (hashlib.sha256(part).digest() for part in (network, query, version.encode()))
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
