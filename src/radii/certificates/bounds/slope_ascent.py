@@ -200,7 +200,7 @@ def adam_step(
     least: float,
     most: float,
 ) -> None:
-    """One step of :class:`Adam` on flat arrays, in place, for ``grad``: ``value`` moves by ``mean`` over root ``square``.
+    """One step of :class:`Adam` on flat arrays for ``grad``, in place: ``value`` moves by ``mean`` by root ``square``.
 
     ``rate`` and ``unbiased`` are the rate and the factor of the squares after their corrections for the start;
     values stay between ``least`` and ``most``.
