@@ -150,7 +150,8 @@ def cut_ball(
 ) -> None:
     """Fill ``x`` [R, d] and ``rest`` [R] so that A[r] . z >= A[r] . x[r] + rest[r] for all z of ball and box r.
 
-    The constant has m (|x - c|^2 + r^2) times its rounding taken off.
+    Boxes have the ends ``low`` and ``high`` [R, d], balls the ``center`` [R, d] and one ``radius``. The constant has
+    m (|x - c|^2 + r^2) times its rounding taken off.
     """
     rows, size = A.shape
     for r in range(rows):

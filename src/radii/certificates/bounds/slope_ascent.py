@@ -150,7 +150,11 @@ def along_lines(
     lift: NDArray[Any],
     after: NDArray[Any],
 ) -> None:
-    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``."""
+    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``.
+
+    Row r has the lines ``under``, ``over``, ``lift`` [B, d] of domain ``dom[r]``, with ``alpha`` [R, d] as the lower
+    slope of open ReLUs.
+    """
     rows, size = A.shape
     for r in range(rows):
         d = dom[r]
@@ -196,7 +200,11 @@ def adam_step(
     least: float,
     most: float,
 ) -> None:
-    """One step of :class:`Adam` on flat arrays, in place."""
+    """One step of :class:`Adam` on flat arrays for ``grad``, in place: ``value`` moves by ``mean`` by root ``square``.
+
+    ``rate`` and ``unbiased`` are the rate and the factor of the squares after their corrections for the start;
+    values stay between ``least`` and ``most``.
+    """
     for j in range(len(value)):
         g = grad[j]
         mean[j] = DECAY * mean[j] + (1 - DECAY) * g

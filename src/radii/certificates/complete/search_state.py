@@ -69,7 +69,7 @@ class SearchState:
 
 
 def subject_digest(network: bytes, query: bytes, version: str) -> str:
-    """What a state belongs to: the files' contents and the version of radii, which numbers the layers."""
+    """What a state belongs to: the contents of ``network`` and ``query``, and the ``version`` of radii."""
     parts = (hashlib.sha256(part).digest() for part in (network, query, version.encode()))
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
@@ -83,7 +83,7 @@ def _digest(content: dict[str, Array]) -> Array:
 
 
 def branch_arrays(nodes: Sequence[Branch]) -> dict[str, Array]:
-    """Open domains as arrays."""
+    """The open domains ``nodes`` as arrays."""
     splits = [split for node in nodes for split in node.splits]
     width = max((len(node.weights) for node in nodes), default=0)
     padded = [np.pad(node.weights.double().numpy(), (0, width - len(node.weights))) for node in nodes]

@@ -120,8 +120,13 @@ class SignBatch:
     ) -> None:
         """Take these parameters in the rows in which their ``bound`` is ``better``."""
         self.best = torch.where(better, bound, self.best)
+        if not bool(better.any()):
+            return
         for place, value in alphas.items():
-            self.alphas[place][better] = value[better]
+            if bool(better.all()):
+                self.alphas[place].copy_(value)
+            else:
+                self.alphas[place][better] = value[better]
         for source, value in betas.items():
             mine = better[self.index[source][0]]
             self.betas[source][mine] = value[mine]
