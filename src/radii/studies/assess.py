@@ -22,7 +22,7 @@ from radii.runs.step import Step
 from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
-from radii.studies.reference_classifiers import INPUTS_SHOWN, REFERENCES, STANDARD, classifiers
+from radii.studies.reference_classifiers import INPUTS_SHOWN, INTERVAL, LIPSCHITZ, REFERENCES, STANDARD, classifiers
 from radii.studies.usual_threats import usual_threat
 from radii.tables import Field, Table, table
 from radii.threat import Ball
