@@ -4,8 +4,10 @@ from .papers.theory.bernoulli_model import bernoulli_model
 from .papers.theory.concentration import concentration
 from .papers.theory.concentric_spheres import concentric_spheres
 from .papers.theory.facets import facets
+from .papers.theory.gaussian_branches import gaussian_branches
 from .papers.theory.gaussian_model import gaussian_model
 from .papers.theory.gradient_flow import gradient_flow
+from .papers.theory.gradient_steps import gradient_steps
 from .papers.theory.half_spaces import half_spaces
 from .papers.theory.max_margin_bias import max_margin_bias
 from .papers.theory.nearest_neighbor_bound import nearest_neighbor_bound
@@ -24,8 +26,10 @@ __all__ = [
     "concentration",
     "concentric_spheres",
     "facets",
+    "gaussian_branches",
     "gaussian_model",
     "gradient_flow",
+    "gradient_steps",
     "half_spaces",
     "max_margin_bias",
     "nearest_neighbor_bound",

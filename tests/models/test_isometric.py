@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from math import prod
 from pathlib import Path
@@ -15,8 +16,9 @@ from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize, load_bundle, save_bundle
 from radii.models.io.export import export
-from radii.models.layers.folded import BlockedLinear, TokenMix
+from radii.models.layers.folded import BlockedLinear, BlockedPointwise, TokenMix
 from radii.models.layers.head import UnitRows
+from radii.models.layers.isometry import IsometricLayer
 from radii.models.layers.weightless import OverlappingPatches
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import lipschitz_bound
@@ -191,6 +193,29 @@ def test_sums_over_blocks_are_the_same_function_with_less_rounding() -> None:
     assert bool((error.abs() <= 1.01 * layer.terms * 2.0**-24 * exact.abs()).all())
     with pytest.raises(InputError, match="block must divide the 60 inputs"):
         BlockedLinear(60, 7, block=7)
+
+
+@pytest.mark.parametrize("shape", [(192, 4, 4), (192,)])
+def test_eval_mode_sums_over_blocks_of_channels(shape: tuple[int, ...]) -> None:
+    """The same function with less rounding: float32 errs by less than is counted, in the fused layer too."""
+    torch.manual_seed(7)
+    layer = IsometricLayer(192, 32, shift=0)
+    x = torch.rand(3, *shape)
+    trained = layer(x)
+    torch.testing.assert_close(layer.eval()(x), trained)
+    plain = layer.folded_for(shape)
+    torch.testing.assert_close(plain(x), trained)
+    matrix = plain[0]
+    assert bound_layer("matrix", copy.deepcopy(matrix).double(), shape, True).terms == 64 + 3 + 2
+    with torch.no_grad():  # positive terms, so that sizes are sums
+        for part in (layer, matrix):
+            part.weight.uniform_(0.5, 1, generator=torch.Generator().manual_seed(1))
+    exact = copy.deepcopy(matrix).double()(x.double())
+    for computed in (matrix(x), layer(x)):
+        error = (computed.double() - exact).abs()
+        assert bool((error <= 1.01 * (64 + 3 + 2) * 2.0**-24 * exact).all())
+    with pytest.raises(InputError, match="block must divide the 192 channels"):
+        BlockedPointwise(192, 32, 7)
 
 
 def test_sizes_and_refusals() -> None:

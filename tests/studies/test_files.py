@@ -276,3 +276,31 @@ def test_the_example_of_the_docs_is_understood() -> None:
     study = toml.load(EXAMPLE)
     assert len(study.cells("smoke")) == 4
     assert len(study.cells("cpu")) == 16
+
+
+def test_another_attack_stands_beside_the_first(tmp_path: Path) -> None:
+    """The standard suite on fewer points, or a threat without the box, in the same table."""
+    path = tmp_path / "beside.toml"
+    path.write_text(
+        WHOLE.replace('measure = "evaluate"', 'measure = ["evaluate", "beside"]').replace(
+            "[measure.certify]",
+            '[measure.beside]\nthreat = "linf:0.1,nobox"\nsuite = "pgd"\npoints = 20\n\n[measure.certify]',
+        )
+    )
+    cells = [cell for cell in toml.load(path).cells("smoke") if cell.place["model"] == "lenet5"]
+    steps = {cell.place["measure"]: cell.step for cell in cells}
+    assert set(steps) == {"evaluate", "beside"}
+    beside = steps["beside"]
+    assert isinstance(beside, Evaluate)
+    assert (beside.ball.box, beside.suite, beside.points) == (None, "pgd", 20)
+    result = {"robust_accuracy_at_most": 0.5, "robust_accuracy_at_least": 0.25}
+    place = {**cells[0].place, "measure": "beside"}
+    (row,) = analyze([Measured(place, result)]).table.rows
+    assert (row["beside: proved"], row["beside: unbroken"]) == (0.25, 0.5)
+
+
+def test_a_wrong_attack_beside_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(WHOLE + '\n[measure.beside]\nthreat = "linf:zero"\nsuite = "stndard"\n')
+    with pytest.raises(InputError, match=r"measure.beside.threat.*measure.beside.suite.*standard"):
+        toml.load(path)

@@ -140,8 +140,8 @@ def _completely(
 ) -> list[str]:
     """Raise radii, in place, by complete verification with ``passes`` for each point; why not, if it is left out."""
     from radii.certificates.complete.answer import Limits
+    from radii.certificates.complete.deployed import Deployed
     from radii.certificates.complete.true_radius import decide
-    from radii.certificates.complete.verify import Deployed
 
     with torch.no_grad():
         classes = model(x[:1].clone()).shape[1]

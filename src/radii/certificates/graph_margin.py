@@ -128,6 +128,7 @@ def _after(layer: Layer, bound: LayerBound, before: _Value) -> _Value:
     else:
         assert isinstance(layer, MaxPool)
         at = layer.interval(at, at)[0]
+    size = size + bound.absolute * before.own  # the exact value may be that much larger
     own = before.own * bound.value + rounding(bound.terms) * size
     error = before.error.after(bound, size, before.grown)
     return _Value(at, own * (1 + 8 * UNIT), before.grown * bound.value * UP, error)
@@ -135,7 +136,7 @@ def _after(layer: Layer, bound: LayerBound, before: _Value) -> _Value:
 
 def _joined(layer: Sum, first: _Value, second: _Value) -> _Value:
     """The sum, or difference, of two values."""
-    size = (length(first.at, "l2") + length(second.at, "l2")) * UP
+    size = (length(first.at, "l2") + length(second.at, "l2") + first.own + second.own) * UP
     grown = (first.grown + second.grown) * UP
     most = torch.minimum(first.error.most, second.error.most)
     both = Float32Error(first.error.fixed + second.error.fixed, first.error.slope + second.error.slope, most)

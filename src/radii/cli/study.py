@@ -184,11 +184,16 @@ def _dry_run(studies: Sequence[Study], request: Request, store: Store, json: str
     with only_local(), terminal.progress_shown():
         times = StepTimes.known(store)
         study_plan = plan_studies(studies, request.budget, store, times, request.only, rehearsed=True)
-    _print_plan(study_plan, study_plan.time_left(times, request.start_executor().width()), json)
+        on_gpu = None
+        if request.budget in ("night", "paper"):
+            from radii.studies.operation_count import gpu_seconds
+
+            on_gpu = gpu_seconds(planned.step for planned in study_plan.todo)
+    _print_plan(study_plan, study_plan.time_left(times, request.start_executor().width()), on_gpu, json)
 
 
-def _print_plan(plan: StudyPlan, left: TimeLeft, json: str | None) -> None:
-    """The steps with the time they took or are expected to take."""
+def _print_plan(plan: StudyPlan, left: TimeLeft, on_gpu: float | None, json: str | None) -> None:
+    """The steps with the time they took or are expected to take; ``on_gpu`` is that of one GPU by counted operations."""
     from radii.studies.plan import format_duration
 
     several = len({name for planned in plan.steps for name in planned.studies}) > 1
@@ -208,6 +213,13 @@ def _print_plan(plan: StudyPlan, left: TimeLeft, json: str | None) -> None:
         column.justify = "right" if column.header == "time" else "left"
     console.print(table)
     console.print(_estimate(plan, left))
+    if on_gpu:
+        from radii.studies.operation_count import KERNEL, THROUGHPUT
+
+        console.print(
+            f"On one GPU, by counted operations: about {format_duration(on_gpu)}. Assumed are {THROUGHPUT:.0e} "
+            f"multiply-adds a second and {KERNEL * 1e6:.0f} µs to start a kernel; nothing was run on one."
+        )
     content = {
         "steps": [
             {
@@ -222,6 +234,7 @@ def _print_plan(plan: StudyPlan, left: TimeLeft, json: str | None) -> None:
         "todo": len(plan.todo),
         "seconds": left.seconds,
         "unknown": left.unknown,
+        "gpu_seconds": on_gpu,
     }
     terminal.write_json(content, json)
 

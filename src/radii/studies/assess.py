@@ -274,7 +274,7 @@ def plan_assessment(
             points=points,
             seed=seed,
             complete=complete,
-            parts=PARTS if complete > 0 else 1,
+            parts=min(PARTS, points, len(loaded.test)) if complete > 0 and suite != "sampled" else 1,
         )
         for name, model in subjects.items()
     }

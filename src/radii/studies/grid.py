@@ -72,6 +72,7 @@ class Measure(Spec):
     """``[measure]``: what is measured of every trained network; nothing but its accuracy if empty."""
 
     evaluate: EvaluateMeasure | None = None
+    beside: EvaluateMeasure | None = None  # another evaluation: the standard suite, or a threat without the box
     certify: CertifyMeasure | None = None
     prove: ProveMeasure | None = None
 
@@ -144,16 +145,9 @@ class Grid:
         if (wanted := measure.evaluate) is not None:
             splits = ("test", "train") if wanted.split == "both" else (wanted.split,)
             for split in splits:
-                steps["evaluate" if split == "test" else "evaluate, train"] = Evaluate(
-                    model=training,
-                    data=training.data,
-                    ball=Ball.parse(wanted.threat),
-                    suite=wanted.suite,
-                    points=wanted.points,
-                    minimum_norm=wanted.minimum_norm,
-                    split=split,
-                    lipschitz=wanted.lipschitz,
-                )
+                steps["evaluate" if split == "test" else "evaluate, train"] = _evaluation(training, wanted, split)
+        if measure.beside is not None:
+            steps["beside"] = _evaluation(training, measure.beside, "test")
         if measure.certify is not None:
             steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
         if (proof := measure.prove) is not None:
@@ -207,6 +201,20 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     return Findings(table(rows, columns), (_chart(rows, shown, drawn),) if rows else ())
 
 
+def _evaluation(training: Train, wanted: EvaluateMeasure, split: Literal["test", "train"]) -> Evaluate:
+    """The attack and the certificates that ``wanted`` asks for, on one split of the training's data."""
+    return Evaluate(
+        model=training,
+        data=training.data,
+        ball=Ball.parse(wanted.threat),
+        suite=wanted.suite,
+        points=wanted.points,
+        minimum_norm=wanted.minimum_norm,
+        split=split,
+        lipschitz=wanted.lipschitz,
+    )
+
+
 def figures(cell: Measured) -> dict[str, float]:
     """The accuracies of one cell, by what a table calls them."""
     result = cell.result
@@ -215,6 +223,9 @@ def figures(cell: Measured) -> dict[str, float]:
             return _attacked(result)
         case "evaluate, train":
             return {f"{name}, train": value for name, value in _attacked(result).items()}
+        case "beside":
+            at_most, at_least = result["robust_accuracy_at_most"], result["robust_accuracy_at_least"]
+            return {"beside: proved": at_least, "beside: unbroken": at_most}
         case "certify":
             word = "certified" if "certified" in result["test"] else "estimated"
             proved = zip(result["radii"], result["test"][word], strict=True)

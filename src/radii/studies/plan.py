@@ -69,7 +69,7 @@ class StepTimes:
             return
         with task("timing steps that were never measured", len(unknown), "steps") as bar:
             for step in unknown:
-                if self.expect(step) is None and (seconds := rehearse(step, device)) is not None:
+                if self.expect(step) is None and (seconds := rehearse(step, device) or _counted(step)) is not None:
                     self._add(step.run_id, step.effort(), seconds)
                 bar.advance()
 
@@ -77,6 +77,14 @@ class StepTimes:
         self._seconds[run_id] = seconds
         for key in effort.keys:
             self._rates.setdefault(key, []).append(seconds / effort.amount)
+
+
+def _counted(step: Step) -> float | None:
+    """The time of a step by its multiply-adds, where it could not be timed."""
+    from radii.studies.operation_count import operations
+
+    count = operations(step)
+    return None if count is None else count.core_seconds
 
 
 def measured_times(steps: Iterable[Step], store: Store) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radii.budget import BUDGETS, Budget
+from radii.budget import WITHOUT_NIGHT, Budget
 from radii.errors import InputError
 from radii.registry import Registry
 from radii.runs.step import Step
@@ -68,7 +68,7 @@ class Study:
     source: str
     plan: Callable[[Budget], tuple[Cell, ...]]
     analyze: Callable[[Sequence[Measured]], Findings]
-    budgets: tuple[Budget, ...] = BUDGETS
+    budgets: tuple[Budget, ...] = WITHOUT_NIGHT
 
     def cells(self, budget: Budget) -> tuple[Cell, ...]:
         """The cells at a budget.

@@ -57,6 +57,7 @@ FIELDS = {
     (): {*Axes.model_fields, *TABLES},
     ("measure",): set(Measure.model_fields),
     ("measure", "evaluate"): set(EvaluateMeasure.model_fields),
+    ("measure", "beside"): set(EvaluateMeasure.model_fields),
     ("measure", "certify"): set(CertifyMeasure.model_fields),
     ("measure", "prove"): set(ProveMeasure.model_fields),
 }
@@ -211,7 +212,7 @@ def _check_data(axes: Axes, faults: _Faults, at: str) -> None:
 
 
 def _check_measure(measure: Measure, faults: _Faults, at: str) -> None:
-    for name, wanted in (("evaluate", measure.evaluate), ("prove", measure.prove)):
+    for name, wanted in (("evaluate", measure.evaluate), ("beside", measure.beside), ("prove", measure.prove)):
         if wanted is None:
             continue
         try:
@@ -223,8 +224,9 @@ def _check_measure(measure: Measure, faults: _Faults, at: str) -> None:
             faults.add(f"{at}measure.prove.threat", f"bounds exist for l2 and linf balls, got {ball} instead.")
     if (proofs := measure.certify) is not None and (proofs.method in ("smoothing", "estimate")) != bool(proofs.sigma):
         faults.add(f"{at}measure.certify.sigma", "write it for the methods smoothing and estimate, and only for them.")
-    if measure.evaluate is not None and measure.evaluate.suite not in {*SUITES, *FORMER_NAMES}:
-        faults.add(f"{at}measure.evaluate.suite", str(unknown_name("suite", measure.evaluate.suite, SUITES)))
+    for name, attacks in (("evaluate", measure.evaluate), ("beside", measure.beside)):
+        if attacks is not None and attacks.suite not in {*SUITES, *FORMER_NAMES}:
+            faults.add(f"{at}measure.{name}.suite", str(unknown_name("suite", attacks.suite, SUITES)))
 
 
 def _check_settings(settings: Mapping[str, Any], faults: _Faults, at: str) -> None:

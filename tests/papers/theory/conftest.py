@@ -15,10 +15,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "concentric-spheres": {"widths": (4, 64), "steps": 60, "tests": 500},
     "facets": {"largest": 4},
     "random-networks": {"d": (100,), "k": (100,), "networks": 40, "activations": ("tanh", "relu")},
+    "gradient-steps": {"d": 100, "k": 100, "activations": ("tanh",), "gamma": (0.5, 0.1), "networks": 100},
     "gradient-flow": {"d": (50, 100, 200), "width": 60, "networks": 4},
     "max-margin-bias": {"d": (30, 60), "width": 20},
     "robust-network": {"d": (50, 200), "restarts": 3},
     "gaussian-model": {"d": (10_000,), "epsilon": (0.25,), "draws": 2},
+    "gaussian-branches": {"d": (10_000,), "far": (1e8,), "draws": 8},
     "bernoulli-model": {"d": (10_000, 100_000)},
     "neighbor-distances": {"n": 5000, "queries": 100},
 }

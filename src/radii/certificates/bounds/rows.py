@@ -47,12 +47,29 @@ class ValueBounds:
     finite: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
     balls: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # |value| <= first + radius times second
     forms: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # domain, place, slopes in the input
+    _lines: dict[int, tuple[Tensor, Tensor, float, tuple[Tensor, Tensor, Tensor]]] = field(default_factory=dict)
 
     def __getitem__(self, rows: Any) -> ValueBounds:
         def part(values: dict[int, Tensor]) -> dict[int, Tensor]:
             return {number: value[rows] for number, value in values.items()}
 
         return ValueBounds(self.domain[rows], part(self.lower), part(self.upper), part(self.error), self.finite[rows])
+
+    def lines(self, layer: Relu, source: int) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`relu_lines` of a ``layer`` on the value ``source``, computed once for the bounds it has."""
+        low, high = self.lower[source], self.upper[source]
+        cached = self._lines.get(source)
+        if cached is None or cached[0] is not low or cached[1] is not high or layer.slope != cached[2]:
+            cached = (low, high, layer.slope, relu_lines(layer, low, high))
+            self._lines[source] = cached
+        return cached[3]
+
+    def fix_signs(self, source: int, rows: Tensor, places: Tensor, signs: Tensor) -> None:
+        """Fix the ``signs`` of coordinates ``places`` of ``source`` in the domains ``rows``, in place."""
+        low, high = self.lower[source][rows, places], self.upper[source][rows, places]
+        self.lower[source][rows, places] = torch.where(signs > 0, low.clamp_min(0), low)
+        self.upper[source][rows, places] = torch.where(signs < 0, high.clamp_max(0), high)
+        self._lines.pop(source, None)
 
 
 def gamma(terms: float, unit: float) -> float:
@@ -133,7 +150,8 @@ def cut_ball(
 ) -> None:
     """Fill ``x`` [R, d] and ``rest`` [R] so that A[r] . z >= A[r] . x[r] + rest[r] for all z of ball and box r.
 
-    The constant has m (|x - c|^2 + r^2) times its rounding taken off.
+    Boxes have the ends ``low`` and ``high`` [R, d], balls the ``center`` [R, d] and one ``radius``. The constant has
+    m (|x - c|^2 + r^2) times its rounding taken off.
     """
     rows, size = A.shape
     for r in range(rows):
@@ -193,7 +211,7 @@ def through_relu(
     A: NDArray[Any],
     dom: NDArray[np.int64],
     under: NDArray[Any],
-    under_dom: NDArray[np.int64],
+    alpha: NDArray[Any],
     extra: NDArray[Any],
     over: NDArray[Any],
     lift: NDArray[Any],
@@ -207,18 +225,19 @@ def through_relu(
     A . relu(z) >= A' . z + constant, with A' = ``under`` A where A > 0 and ``over`` A elsewhere, and the constant
     ``lift`` A where A < 0; then A' . ``bias`` - |A'| . ``error`` of the layer that computes z. Sums are float64;
     ``raised`` is at least 1 and makes the constant, which is negative, larger than its rounding. Row r has the
-    slopes and errors of domain ``dom[r]`` and row ``under_dom[r]`` of ``under``; ``extra`` [R, d] or [0, d] is
-    added to A'.
+    slopes and errors of domain ``dom[r]``; ``alpha`` [R, d] or [0, d] takes the place of ``under`` where a ReLU is
+    open, and ``extra`` [R, d] or [0, d] is added to A'.
     """
     rows, size = A.shape
     for r in range(rows):
         d = dom[r]
-        lower, upper, offset, slack = under[under_dom[r]], over[d], lift[d], error[d]
+        lower, upper, offset, slack = under[d], over[d], lift[d], error[d]
         constant, rest = 0.0, 0.0
         row = A[r]
         for j in range(size):
             positive, negative = max(row[j], 0), min(row[j], 0)
-            back = positive * lower[j] + negative * upper[j]
+            slope = alpha[r, j] if alpha.shape[0] > 0 and offset[j] > 0 else lower[j]
+            back = positive * slope + negative * upper[j]
             if extra.shape[0] > 0:
                 back += extra[r, j]
             row[j] = back

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import NUMBERS, Engine
 from radii.certificates.bounds.program import Bend, Linear
-from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input, pick, relu_lines
+from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input, pick
 
 RATE = 0.25  # of the ascent in slopes
 DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
@@ -43,11 +43,6 @@ class Slope:
     values: dict[int, Tensor]
 
 
-def has_slopes(engine: Engine) -> bool:
-    """Whether every layer of ``engine`` that is not linear is a ReLU, so that :func:`lower_with_slopes` works."""
-    return all(number in engine.relus for number, step in engine.program.steps.items() if isinstance(step, Bend))
-
-
 def lower_with_slopes(
     engine: Engine,
     known: ValueBounds,
@@ -61,7 +56,7 @@ def lower_with_slopes(
     """As :meth:`Engine.lower`, with derivatives.
 
     Args:
-        engine: bounds of the network; :func:`has_slopes` must hold.
+        engine: bounds of the network.
         known: bounds of all values before ``number``.
         number: the value that the rows [R, d] multiply.
         rows: coefficients.
@@ -102,13 +97,13 @@ def _ahead(
             values[place] = step.apply(values[step.inputs[0]])
         elif not isinstance(step, Bend):
             values[place] = values[step.inputs[0]] + step.sign * values[step.inputs[1]]
+        elif place not in met:  # nothing of these rows passes here
+            values[place] = _bent(step, values[step.inputs[0]])
+        elif place not in engine.relus:
+            values[place] = _by_layer(engine, step, met[place], known, dom, values[step.inputs[0]])
         else:
-            source = step.inputs[0]
-            lines = relu_lines(engine.relus[place], known.lower[source], known.upper[source])
-            A, z = met.get(place), values[source].contiguous()
-            if A is None:  # nothing of these rows passes here
-                values[place] = z.clamp_min(0)
-                continue
+            A, z = met[place], values[step.inputs[0]].contiguous()
+            lines = known.lines(engine.relus[place], step.inputs[0])
             alpha = alphas[place] if place in alphas else pick(lines[0], dom)
             values[place] = torch.empty_like(z)
             kernel: Any = along_lines
@@ -117,6 +112,22 @@ def _ahead(
             if place in alphas:
                 by_alpha[place] = A
     return by_alpha, values
+
+
+def _bent(step: Bend, z: Tensor) -> Tensor:
+    value = z.unflatten(1, step.in_shape)
+    return step.layer.interval(value, value)[0].flatten(1)
+
+
+def _by_layer(engine: Engine, step: Bend, A: Tensor, known: ValueBounds, dom: Tensor, z: Tensor) -> Tensor:
+    """The value that a layer's lines give at ``z``: what its coefficients ``A`` multiply, which is a derivative."""
+    with torch.enable_grad():
+        leaf = A.detach().requires_grad_()
+        back, constant = engine.through(step, leaf, known, dom)
+        total = constant.sum() if back is None else constant.sum() + (back * z).sum()
+        if not total.requires_grad:
+            return torch.zeros_like(A)
+        return torch.autograd.grad(total, leaf)[0]
 
 
 def _needed(engine: Engine, number: int) -> list[int]:
@@ -139,7 +150,11 @@ def along_lines(
     lift: NDArray[Any],
     after: NDArray[Any],
 ) -> None:
-    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``."""
+    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``.
+
+    Row r has the lines ``under``, ``over``, ``lift`` [B, d] of domain ``dom[r]``, with ``alpha`` [R, d] as the lower
+    slope of open ReLUs.
+    """
     rows, size = A.shape
     for r in range(rows):
         d = dom[r]
@@ -185,7 +200,11 @@ def adam_step(
     least: float,
     most: float,
 ) -> None:
-    """One step of :class:`Adam` on flat arrays, in place."""
+    """One step of :class:`Adam` on flat arrays for ``grad``, in place: ``value`` moves by ``mean`` by root ``square``.
+
+    ``rate`` and ``unbiased`` are the rate and the factor of the squares after their corrections for the start;
+    values stay between ``least`` and ``most``.
+    """
     for j in range(len(value)):
         g = grad[j]
         mean[j] = DECAY * mean[j] + (1 - DECAY) * g
@@ -207,7 +226,7 @@ def raised(
     """The best bounds of ``rows`` [R] during ascent in the slopes of every row.
 
     Args:
-        engine: bounds of the network; :func:`has_slopes` must hold.
+        engine: bounds of the network.
         known: bounds of all values before ``number``.
         number: the value that the rows multiply.
         rows: coefficients [R, d].
@@ -219,7 +238,7 @@ def raised(
     alphas, ascents = dict[int, Tensor](), dict[int, Adam]()
     for place in set(_needed(engine, number)) & set(engine.relus):
         source, layer = engine.program.steps[place].inputs[0], engine.relus[place]
-        under, _, _ = relu_lines(layer, known.lower[source], known.upper[source])
+        under, _, _ = known.lines(layer, source)
         spread = under.expand(len(rows), -1) if dom is None else under[dom]
         alphas[place] = spread.clone(memory_format=torch.contiguous_format)
         ascents[place] = Adam(alphas[place], RATE, layer.slope, 1.0)
@@ -244,7 +263,7 @@ def hidden_ascent(engine: Engine, steps: int, deadline: float = inf) -> Refine:
     """What :meth:`Engine.bounds` takes as ``refine``: open coordinates get slopes of their own.
 
     Args:
-        engine: bounds of the network; :func:`has_slopes` must hold.
+        engine: bounds of the network.
         steps: of the ascent for each coordinate.
         deadline: on the monotonic clock; later coordinates keep their first bounds.
 

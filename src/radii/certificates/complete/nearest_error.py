@@ -145,7 +145,10 @@ def project(
     high: float,
     points: NDArray[np.float64],
 ) -> None:
-    """Fill ``points`` [n, d] with clip(origin - t way), t the least at which slope . x <= goal, up to 2^12."""
+    """Fill ``points`` [n, d] with clip(origin - t way), t the least at which slope . x <= goal, up to 2^12.
+
+    The clip is to the box from ``low`` to ``high``.
+    """
     rows, size = slope.shape
     for r in range(rows):
         least, most, doubling = 0.0, 1.0, True

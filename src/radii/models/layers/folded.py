@@ -118,6 +118,38 @@ def blocked_linear(x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -
     return summed if bias is None else summed + bias
 
 
+class BlockedPointwise(nn.Conv2d):
+    """A 1 x 1 convolution that sums over blocks of ``block`` channels first, then over the blocks.
+
+    The same function as ``nn.Conv2d``, with the smaller rounding of :class:`BlockedLinear`.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, block: int) -> None:
+        if block < 1 or in_channels % block:
+            raise InputError(f"block must divide the {in_channels} channels, got {block} instead.")
+        super().__init__(in_channels, out_channels, 1)
+        self.block = block
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in, h, w] -> [n, out, h, w]."""
+        return blocked_pointwise(x, self.weight.flatten(1), self.bias, self.block)
+
+    def extra_repr(self) -> str:
+        """The text that nn.Module prints."""
+        return f"{super().extra_repr()}, block={self.block}"
+
+
+def blocked_pointwise(x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -> Tensor:
+    """The 1 x 1 convolution of ``x`` by the matrix ``weight``, summed over blocks of ``block`` channels first."""
+    blocks = weight.shape[1] // block
+    if blocks == 1 or is_recorded():
+        return F.conv2d(x, weight[:, :, None, None], bias)
+    grouped = weight.unflatten(1, (blocks, block)).transpose(0, 1).flatten(0, 1)  # [blocks out, block]
+    parts = F.conv2d(x, grouped[:, :, None, None], groups=blocks)
+    summed = parts.unflatten(1, (blocks, weight.shape[0])).sum(1)
+    return summed if bias is None else summed + bias[:, None, None]
+
+
 class TokenMix(nn.Module):
     """A matrix M mixes the tokens of the last ``channels`` channels, x_t -> sum_s M_ts x_s; the others stay.
 

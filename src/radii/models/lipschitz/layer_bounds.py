@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from radii.errors import InputError
 from radii.models.layers.folded import (
     BlockedLinear,
+    BlockedPointwise,
     ChannelAffine,
     Normalization,
     Residual,
@@ -183,7 +184,10 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
         value *= copies
     absolute = copies * max(operator.absolute for operator in operators)
     offset = 0.0 if layer.bias is None else _spread(layer.bias, (layer.out_channels, *out_size))
-    return LayerBound(value, method, absolute, offset, max(operator.terms for operator in operators) + 2)
+    terms = max(operator.terms for operator in operators)
+    if isinstance(layer, BlockedPointwise):  # sums over a block, then over the blocks
+        terms = layer.block + layer.in_channels // layer.block
+    return LayerBound(value, method, absolute, offset, terms + 2)
 
 
 def _residual(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
@@ -308,6 +312,7 @@ RULES: dict[type[nn.Module], Rule] = {
     TokenMix: _token_mix,
     OverlappingPatches: _overlapping_patches,
     nn.Conv2d: _convolution,
+    BlockedPointwise: _convolution,
     Residual: _residual,
     SkewExponential: _skew_exponential,
     Normalization: _normalization,

@@ -6,7 +6,7 @@ accuracy on training images grows with the width throughout, on test images only
 
 from __future__ import annotations
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog import capacity_mnist
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import AttackPoints
@@ -54,4 +54,5 @@ STUDY = Study(
     "Ding et al. 2019, Table 5 and Fig. 4",
     lambda budget: GRIDS[budget].cells(),
     capacity_mnist.analyze,
+    BUDGETS,
 )

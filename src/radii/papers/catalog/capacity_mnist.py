@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid, grid_cells
 from radii.papers.catalog.attacked_variants import PGD, STANDARD, AttackPoints, fields, marks, rows
 from radii.studies.study import Findings, Measured, Study
@@ -93,4 +93,5 @@ STUDY = Study(
     "Ding et al. 2019, Tables 4 and 7, Fig. 4",
     lambda budget: grid_cells(GRIDS[budget]),
     analyze,
+    BUDGETS,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog import scaled_digits, sensitivity_cifar
 from radii.papers.catalog.attacked_grid import grid_cells
 from radii.papers.catalog.attacked_variants import PGD, TEST
@@ -81,4 +81,5 @@ STUDY = Study(
     "Ding et al. 2019, Table 1 and Fig. 5",
     _cells,
     _analyze,
+    BUDGETS,
 )

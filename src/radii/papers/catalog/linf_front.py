@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from radii.budget import WITHOUT_NIGHT, Budget
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import Certify, Train
@@ -118,5 +118,4 @@ STUDY = Study(
     "Shi et al. 2021; De Palma et al. 2024; Mueller et al. 2023; Zhang et al. 2021",
     _cells,
     _analyze,
-    WITHOUT_NIGHT,
 )

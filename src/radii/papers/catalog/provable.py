@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import WITHOUT_NIGHT, Budget
+from radii.budget import Budget
 from radii.runs.inputs import DataSpec
 from radii.runs.planning import named_training
 from radii.runs.steps import Prove
@@ -88,5 +88,4 @@ STUDY = Study(
     "Ding et al. 2019, section 2.2",
     _cells,
     _analyze,
-    WITHOUT_NIGHT,
 )

@@ -27,7 +27,6 @@ EPSILON = {
 DATA: dict[Budget, tuple[str, ...]] = {
     "smoke": ("digits",),
     "cpu": ("mnist", "fashion-mnist", "cifar10"),
-    "night": ("mnist", "fashion-mnist", "cifar10"),
     "paper": ("mnist", "cifar10"),
 }
 ELSEWHERE = ("svhn", "restricted-imagenet")  # datasets of the paper that are measured where they are on the machine

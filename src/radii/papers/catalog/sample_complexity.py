@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid, grid_cells
 from radii.papers.catalog.attacked_variants import AttackPoints, fields, marks, rows
 from radii.papers.catalog.capacity_mnist import RECIPE, SHORT, THREAT
@@ -88,4 +88,5 @@ STUDY = Study(
     "Schmidt et al. 2018, experiments",
     lambda budget: grid_cells(grids(budget)),
     _analyze,
+    BUDGETS,
 )

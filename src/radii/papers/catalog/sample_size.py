@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import ALL, AttackedGrid, grid_cells
 from radii.papers.catalog.attacked_variants import AttackPoints, fields, marks, rows
 from radii.papers.catalog.capacity_mnist import FEW, RECIPE, SHORT, THREAT, VARIANTS
@@ -95,4 +95,5 @@ STUDY = Study(
     "Ding et al. 2019, section 5.3 and Fig. 4",
     lambda budget: grid_cells(GRIDS[budget]),
     _analyze,
+    BUDGETS,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import PGD, AttackPoints, by_variant
 from radii.papers.catalog.capacity_mnist import LONG, RECIPE, SHORT, THREAT
@@ -55,4 +55,5 @@ STUDY = Study(
     "Ding et al. 2019, Table 1",
     lambda budget: GRIDS[budget].cells(),
     _analyze,
+    BUDGETS,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import AttackPoints, by_variant
 from radii.studies.study import Findings, Measured, Study
@@ -76,4 +76,5 @@ STUDY = Study(
     "Ding et al. 2019, Table 3, Table 7 and Fig. 2b",
     lambda budget: GRIDS[budget].cells(),
     _analyze,
+    BUDGETS,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import AttackPoints, by_variant
 from radii.papers.catalog.capacity_mnist import RECIPE, THREAT, VARIANTS
@@ -56,4 +56,5 @@ STUDY = Study(
     "Ding et al. 2019, Table 2, Table 7 and Fig. 2a",
     lambda budget: GRIDS[budget].cells(),
     _analyze,
+    BUDGETS,
 )

@@ -64,11 +64,22 @@ def moments(activation: Activation) -> tuple[float, float]:
     Returns:
         The two expectations.
     """
-    z = torch.from_numpy(_NODES)
-    weights = _WEIGHTS / math.sqrt(2 * math.pi)
     shape = ACTIVATIONS[activation]
-    value, slope = (float(weights @ function(z).numpy() ** 2) for function in (shape.value, shape.slope))
+    value, slope = (gaussian_mean(lambda z, f=function: f(z) ** 2) for function in (shape.value, shape.slope))
     return value, slope
+
+
+def gaussian_mean(function: Callable[[Tensor], Tensor]) -> float:
+    """E of a function of Z ~ N(0, 1), by Gauss–Hermite quadrature with 200 nodes.
+
+    Args:
+        function: of a tensor of nodes, in float64.
+
+    Returns:
+        The expectation.
+    """
+    values = function(torch.from_numpy(_NODES)).numpy()
+    return float(_WEIGHTS @ values) / math.sqrt(2 * math.pi)
 
 
 def flip_probability(length: float, activation: Activation) -> float:
@@ -116,10 +127,14 @@ class GradientLine:
     slope: Tensor
 
     @classmethod
-    def random(cls, d: int, k: int, shape: Nonlinearity, inputs: int, draw: Generator) -> GradientLine:
-        """A random network at random points of the sphere of radius √d."""
+    def random(
+        cls, d: int, k: int, shape: Nonlinearity, inputs: int, draw: Generator, gaussian: bool = False
+    ) -> GradientLine:
+        """A random network at random points of the sphere of radius √d; output weights are signs or Gaussian."""
         w = torch.randn(k, d, generator=draw) / math.sqrt(d)
-        a = (torch.randint(0, 2, (k, 1), generator=draw) * 2 - 1) / math.sqrt(k)
+        signs = not gaussian
+        output = torch.randint(0, 2, (k, 1), generator=draw) * 2 - 1 if signs else torch.randn(k, 1, generator=draw)
+        a = output / math.sqrt(k)
         at_x = w @ F.normalize(torch.randn(d, inputs, generator=draw), dim=0) * math.sqrt(d)
         gradient = w.T @ (a * shape.slope(at_x))
         f = (a * shape.value(at_x)).sum(0)

@@ -95,6 +95,12 @@ STATEMENTS: dict[str, Statement] = {
             "One gradient step of constant length flips the sign of a random two-layer network.",
         ),
         Statement(
+            "gradient-steps",
+            "Bubeck et al. 2021, main theorem",
+            "With Gaussian output weights, too, a step of length sqrt(2 log(1/gamma)) times a constant flips with "
+            "probability 1 - gamma, and the gradient hardly changes on the way.",
+        ),
+        Statement(
             "gradient-flow",
             f"{_VARDI}, experiments",
             "Networks trained to loss 1e-30 on points of the sphere are flipped on all of them by one perturbation, "
@@ -115,6 +121,12 @@ STATEMENTS: dict[str, Statement] = {
             "gaussian-model",
             f"{_SCHMIDT}, Gaussian model",
             "One sample suffices for accuracy; robust accuracy needs of order epsilon^2 sqrt(d), up to a logarithm.",
+        ),
+        Statement(
+            "gaussian-branches",
+            f"{_SCHMIDT}, Gaussian model, both branches",
+            "Up to epsilon = d^(-1/4)/4 one sample gives a robust classifier; beyond it no learner succeeds with fewer "
+            "than epsilon^2 sigma^2 / (8 log d) samples.",
         ),
         Statement(
             "bernoulli-model",

@@ -1,0 +1,149 @@
+"""What a study costs on one GPU: multiply-adds are counted, a throughput is assumed and stated.
+
+One forward pass of the network is counted on a zero input. A pass with its
+gradient counts three; a training step is as many as its objective makes,
+an attack as many as its suite may make at most. The time is the larger of two: operations over the
+throughput, kernels times the time to start one. Small networks are limited by the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from radii.errors import InputError
+from radii.runs.inputs import DataSpec
+from radii.runs.step import Step
+from radii.runs.steps import Evaluate, Train
+
+THROUGHPUT = 5e12  # multiply-adds a second that a data-center GPU sustains on such networks, in float32
+KERNEL = 1e-5  # seconds to start a kernel
+CORE = 1e10  # multiply-adds a second of one CPU core, where no batch could be timed
+GRADIENT = 3  # a pass with its gradient, in forward passes
+SUITE_PASSES = {"pgd": 41, "fast": 102, "sampled": 1100, "standard": 3600, "exhaustive": 20_000, "black-box": 1700}
+OUTER_PASSES = {"trades": 2, "robust-self-training": 2, "interval-bounds": 2}  # beside the steps of the inner search
+ATTACK_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What a step computes.
+
+    Args:
+        multiply_adds: their number.
+        kernels: how often an operation of the network is started.
+    """
+
+    multiply_adds: float
+    kernels: float
+
+    @property
+    def gpu_seconds(self) -> float:
+        """The time on one GPU at :data:`THROUGHPUT` and :data:`KERNEL`."""
+        return max(self.multiply_adds / THROUGHPUT, self.kernels * KERNEL)
+
+    @property
+    def core_seconds(self) -> float:
+        """The time on one CPU core at :data:`CORE`."""
+        return self.multiply_adds / CORE
+
+
+def operations(step: Step) -> Operations | None:
+    """What a training or an evaluation of a training computes.
+
+    Args:
+        step: the step.
+
+    Returns:
+        None for other steps, for networks of the user's own code, and where the data is not on this machine.
+    """
+    try:
+        if isinstance(step, Train):
+            return _training(step)
+        model, points = getattr(step, "model", None), getattr(step, "points", None)
+        if isinstance(model, Train) and points is not None:
+            passes = SUITE_PASSES.get(step.suite, SUITE_PASSES["standard"]) if isinstance(step, Evaluate) else 10
+            split = getattr(step, "split", "test")
+            data = model.data.load()
+            count = min(points, len(data.train if split == "train" else data.test))
+            return _passes(model, count * passes, ceil(count / ATTACK_BATCH) * passes)
+    except InputError:
+        pass
+    return None
+
+
+def _training(step: Train) -> Operations | None:
+    recipe = step.recipe
+    batches = recipe.steps or recipe.epochs * ceil(len(step.data.load().train) / recipe.batch_size)
+    inner = step.method.arguments.get("steps", 0)
+    passes = OUTER_PASSES.get(step.method.name, 1) + (inner if isinstance(inner, int) else 0)
+    return _passes(step, batches * recipe.batch_size * passes, batches * passes)
+
+
+def _passes(training: Train, images: float, launches: float) -> Operations | None:
+    """``images`` through the network and back, in ``launches`` batches."""
+    if ":" in training.model.name:  # a user's code is not run while a study is planned
+        return None
+    adds, layers = _network(training.data, _Network.of(training))
+    return Operations(GRADIENT * adds * images, GRADIENT * layers * launches)
+
+
+@dataclass(frozen=True)
+class _Network:
+    """What a network is built from, as a key of the cache."""
+
+    training: Train
+    key: str
+
+    @classmethod
+    def of(cls, training: Train) -> _Network:
+        return cls(training, str(training.model.canonical()))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Network) and self.key == other.key
+
+
+@cache
+def _network(data: DataSpec, network: _Network) -> tuple[float, int]:
+    """Multiply-adds of one image, and layers with weights or activations."""
+    from radii.models.io.bundle import initialize
+
+    loaded = data.load()
+    model = initialize(network.training.architecture(loaded), 0).eval()
+    return count_multiply_adds(model, loaded.shape), sum(not list(part.children()) for part in model.modules())
+
+
+def count_multiply_adds(model: nn.Module, shape: tuple[int, ...]) -> float:
+    """Multiply-adds of matrix products and convolutions in one forward pass of one input.
+
+    Args:
+        model: the network.
+        shape: of one input.
+
+    Returns:
+        Their number.
+    """
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, *shape))
+    return counter.get_total_flops() / 2
+
+
+def gpu_seconds(steps: Iterable[Step]) -> float:
+    """The time of steps on one GPU, one after another; steps without a count take none.
+
+    Args:
+        steps: the steps.
+
+    Returns:
+        Seconds.
+    """
+    return sum(count.gpu_seconds for step in steps if (count := operations(step)) is not None)
