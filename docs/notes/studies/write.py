@@ -28,7 +28,7 @@ def page(name: str) -> str:
     findings = study.analyze(evidence.measured)
     parts = [
         f"# {study.title}",
-        (sys.modules[study.analyze.__module__].__doc__ or "").strip(),
+        (sys.modules[study.plan.__module__].__doc__ or "").strip(),
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
         f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.seconds / 60:.0f} minutes "
         f"by the clock, one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",

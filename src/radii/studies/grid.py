@@ -143,7 +143,9 @@ class Grid:
         steps: dict[str, Step] = {}
         measure = self.axes.measure
         if (wanted := measure.evaluate) is not None:
-            splits = ("test", "train") if wanted.split == "both" else (wanted.split,)
+            splits: tuple[Literal["test", "train"], ...] = (
+                ("test", "train") if wanted.split == "both" else (wanted.split,)
+            )
             for split in splits:
                 steps["evaluate" if split == "test" else "evaluate, train"] = _evaluation(training, wanted, split)
         if measure.beside is not None:

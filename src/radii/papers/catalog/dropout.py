@@ -1,7 +1,7 @@
 """Dropout: whether it narrows the gaps of robust training.
 
-Yang et al. 2020, table of dropout: five methods without and with dropout of 0.2. The networks and lengths are those
-of the study ``yang-cifar``, which shares the trainings without dropout.
+Yang et al. 2020, table of dropout: five methods without and with dropout, here of 0.2. The networks and lengths are
+those of the study ``yang-cifar``, which shares the trainings without dropout.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.yang_cifar import PAIRS, REDUCTIONS, analyze, trained
 from radii.studies.study import Cell, Study
 
-DROPOUT = 0.2
+DROPOUT = 0.2  # the slides do not state it
 
 
 def _cells(budget: Budget) -> tuple[Cell, ...]:

@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 
 from radii.budget import BUDGETS, Budget
 from radii.papers.catalog import data_scaling
+from radii.papers.catalog.data_scaling_findings import SHOWN
 from radii.papers.catalog.prach_networks import LIPSCHITZ
 from radii.papers.nearby_accuracy import Metric, NearbyAccuracy
 from radii.runs.steps import Certify
@@ -33,7 +34,7 @@ def _cells(budget: Budget) -> tuple[Cell, ...]:
     return tuple(
         Cell(
             {"data": name, "n": cell.place["n"], "metric": metric},
-            NearbyAccuracy(certified=cast(Certify, cell.step), radius=data_scaling.SHOWN[name][0], metric=metric),
+            NearbyAccuracy(certified=cast(Certify, cell.step), radius=SHOWN[name][0], metric=metric),
         )
         for name, cell in networks.items()
         for metric in get_args(Metric)

@@ -102,9 +102,11 @@ def last_doublings(cells: StudyCells, names: Sequence[str], *, radii: Mapping[st
     for data, radius in radii.items():
         robust = curves(cells, data, LIPSCHITZ, "test", radius)
         clean = curves(cells, data, STANDARD, "test")
-        if robust.shape != clean.shape or robust.shape[1] < 3:
-            raise NotMeasured(f"the same three sizes of {data} for both networks")
-        figures[data] = lower_end((robust[:, -1] - robust[:, -3]) - (clean[:, -1] - clean[:, -3]))
+        sizes = sorted({float(cell.place["n"]) for cell in cells.every({"data": data, "model": LIPSCHITZ})})
+        quarter = next((at for at, n in enumerate(sizes) if abs(n - sizes[-1] / 4) <= 1), None)
+        if robust.shape != clean.shape or quarter is None:
+            raise NotMeasured(f"all and a quarter of the points of {data} for both networks")
+        figures[data] = lower_end((robust[:, -1] - robust[:, quarter]) - (clean[:, -1] - clean[:, quarter]))
     return figures
 
 
