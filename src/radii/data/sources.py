@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.atomic import write_whole
-from radii.data import cache, hub, variant_chain
+from radii.data import cache, hub, restricted_imagenet, variant_chain
 from radii.data.dataset import Data
 from radii.data.formats import reader
 from radii.data.formats.reader import Encoded, Reading, Side, Source
@@ -139,12 +139,27 @@ def locate(base: str) -> DatasetLocation:
     path = Path(base).expanduser()
     if base and path.exists():
         return _location(path.resolve().name, path)
+    if known == restricted_imagenet.NAME and local(known) is None:
+        return _location(known, _restricted_imagenet())
     present = local(base) if base and os.sep not in base else None
     if present is not None:
         return _location(base, present)
     if os.sep in base or path.suffix:
         raise InputError(f"There is no file or folder {base!r}.")
     raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], PATH_HINT)
+
+
+def _restricted_imagenet() -> Path:
+    """The folder of Restricted ImageNet, made in the cache from an ImageNet folder in ``$RADII_DATA``."""
+    whole = local(restricted_imagenet.WHOLE)
+    if whole is None:
+        raise InputError(
+            "restricted-imagenet is made from an ImageNet folder of your own: put it, or a link to it, into "
+            "$RADII_DATA as imagenet, with train/ and val/."
+        )
+    target = cache.folder() / "datasets" / restricted_imagenet.NAME
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return restricted_imagenet.link_groups(whole, target)
 
 
 def _of_repository(text: str) -> DatasetLocation:

@@ -1,14 +1,15 @@
 """The two branches of the Gaussian theorem, and the lower bound at dimensions where it speaks of whole samples.
 
-The upper bound of Schmidt et al. 2018 has two branches: for ε ≤ ¼ d^(−1/4) one sample is enough for a robust
-classifier, beyond it n of order ε²√d. In the notation of :mod:`~radii.papers.theory.gaussian_model` the robust error
-of the mean of n samples tends to Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + c²√d/n. At the end of the first branch and n = 1
+The upper bound of Schmidt et al. 2018 has two branches: for ε ≤ ¼ d^(−1/4) one
+sample is enough for a robust classifier, beyond it n of order ε²√d. In the notation of
+:mod:`~radii.papers.theory.gaussian_model` the robust error of the mean of n samples tends
+to Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + c²√d/n. At the end of the first branch and n = 1
 
     Φ(−(1/√(c⁴ + c²/√d) − √(2/π)/(4c))),
 
-which does not depend on d but for the small c²/√d: one sample is enough in any dimension if c ≤ 0.614. The lower bound
-n = ε²c²√d/(8 log d) exceeds one sample only from d of order 10⁷ on; there closed forms are exact to many
-digits, and no data has to be drawn.
+which does not depend on d but for the small c²/√d: one sample is enough in any dimension
+if c ≤ 0.614. The lower bound n = ε²c²√d/(8 log d) exceeds one sample only from d of order
+10⁷ on; there closed forms are exact to many digits, and no data has to be drawn.
 """
 
 from __future__ import annotations
