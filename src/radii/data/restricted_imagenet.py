@@ -13,7 +13,7 @@ from pathlib import Path
 
 from radii.errors import InputError
 
-NAME, WHOLE = "restricted-imagenet", "imagenet"
+WHOLE = "imagenet"  # its name in ``$RADII_DATA``
 CLASSES = 1000
 # First and last class of each group, by place in the alphabetical order of ImageNet's class folders, counted from 0.
 GROUPS: dict[str, tuple[int, int]] = {

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.atomic import write_whole
-from radii.data import cache, hub, restricted_imagenet, variant_chain
+from radii.data import cache, hub, variant_chain
 from radii.data.dataset import Data
 from radii.data.formats import reader
 from radii.data.formats.reader import Encoded, Reading, Side, Source
@@ -30,6 +30,7 @@ from radii.errors import InputError, checked, unknown_name
 from radii.randomness import numpy_stream
 
 BUNDLED = "digits"
+RESTRICTED = "restricted-imagenet"  # made from an ImageNet folder of the user's own
 PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file, or hf:OWNER/NAME."
 
 
@@ -139,7 +140,7 @@ def locate(base: str) -> DatasetLocation:
     path = Path(base).expanduser()
     if base and path.exists():
         return _location(path.resolve().name, path)
-    if known == restricted_imagenet.NAME and local(known) is None:
+    if known == RESTRICTED and local(known) is None:
         return _location(known, _restricted_imagenet())
     present = local(base) if base and os.sep not in base else None
     if present is not None:
@@ -151,15 +152,17 @@ def locate(base: str) -> DatasetLocation:
 
 def _restricted_imagenet() -> Path:
     """The folder of Restricted ImageNet, made in the cache from an ImageNet folder in ``$RADII_DATA``."""
-    whole = local(restricted_imagenet.WHOLE)
+    from radii.data.restricted_imagenet import WHOLE, link_groups
+
+    whole = local(WHOLE)
     if whole is None:
         raise InputError(
             "restricted-imagenet is made from an ImageNet folder of your own: put it, or a link to it, into "
             "$RADII_DATA as imagenet, with train/ and val/."
         )
-    target = cache.folder() / "datasets" / restricted_imagenet.NAME
+    target = cache.folder() / "datasets" / RESTRICTED
     target.parent.mkdir(parents=True, exist_ok=True)
-    return restricted_imagenet.link_groups(whole, target)
+    return link_groups(whole, target)
 
 
 def _of_repository(text: str) -> DatasetLocation:

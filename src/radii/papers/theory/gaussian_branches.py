@@ -71,15 +71,14 @@ def gaussian_branches(
             equals(f"{name}, against its limit", float(np.median(errors)), expected, 0.4 * expected),
         ]
         picture.append(measured(float(dimension), float(np.median(errors)), "first branch, one sample"))
-    for dimension in (*map(float, d), *far):
-        picture.append(
-            predicted(dimension, predicted_error(1, dimension, c, branch_end(dimension)), "first branch, one sample")
-        )
-        picture.append(
-            predicted(dimension, predicted_error(1, dimension, c, epsilon), f"epsilon = {epsilon:g}, one sample")
-        )
-    for dimension in far:
-        rows += _far_rows(dimension, epsilon, c)
+    for high in (*map(float, d), *far):
+        first = predicted_error(1, high, c, branch_end(high))
+        picture += [
+            predicted(high, first, "first branch, one sample"),
+            predicted(high, predicted_error(1, high, c, epsilon), f"epsilon = {epsilon:g}, one sample"),
+        ]
+    for high in far:
+        rows += _far_rows(high, epsilon, c)
     title = f"One sample in the Gaussian model, sigma = {c:g} d^(1/4)"
     return Simulation(tuple(rows), chart(title, "d", "robust error", picture, log_x=True))
 
