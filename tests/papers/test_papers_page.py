@@ -27,9 +27,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
 
 def named(kind: str) -> set[str]:
     """The claims that paragraphs of a kind name; ``ding-table5-*`` names all that begin so."""
-    words = {
-        word for part in re.findall(SECTIONS[kind], PAGE, re.S) for word in re.findall(r"`([a-z]+-[a-z0-9-]+\*?)`", part)
-    }
+    parts = re.findall(SECTIONS[kind], PAGE, re.S)
+    words = {word for part in parts for word in re.findall(r"`([a-z]+-[a-z0-9-]+\*?)`", part)}
     return {claim.id for claim in all_claims() for word in words if fnmatch(claim.id, word)}
 
 
