@@ -44,6 +44,17 @@ class EvaluateMeasure(Spec):
     points: int = pydantic.Field(1000, ge=1)
     minimum_norm: bool = False
 
+    def step(self, training: Train) -> Evaluate:
+        """The evaluation of one training."""
+        return Evaluate(
+            model=training,
+            data=training.data,
+            ball=Ball.parse(self.threat),
+            suite=self.suite,
+            points=self.points,
+            minimum_norm=self.minimum_norm,
+        )
+
 
 class CertifyMeasure(Spec):
     """``[measure.certify]``: clean and certified accuracy of 1-Lipschitz networks at L2 radii."""
@@ -131,23 +142,9 @@ class Grid:
         steps: dict[str, Step] = {}
         measure = self.axes.measure
         if (wanted := measure.evaluate) is not None:
-            steps["evaluate"] = Evaluate(
-                model=training,
-                data=training.data,
-                ball=Ball.parse(wanted.threat),
-                suite=wanted.suite,
-                points=wanted.points,
-                minimum_norm=wanted.minimum_norm,
-            )
+            steps["evaluate"] = wanted.step(training)
         if (beside := measure.beside) is not None:
-            steps["beside"] = Evaluate(
-                model=training,
-                data=training.data,
-                ball=Ball.parse(beside.threat),
-                suite=beside.suite,
-                points=beside.points,
-                minimum_norm=beside.minimum_norm,
-            )
+            steps["beside"] = beside.step(training)
         if measure.certify is not None:
             steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
         if (proof := measure.prove) is not None:
