@@ -1,4 +1,4 @@
-"""Results of studies as the papers report them, made from the published tables, or invented where there is a picture only."""
+"""Results of studies as the papers report them: from published tables, invented where there is a picture only."""
 
 from __future__ import annotations
 

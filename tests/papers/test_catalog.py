@@ -31,7 +31,11 @@ NIGHTLY = (
     "dropout",
     "staircase",
 )
-TRAINED = ("sensitivity-mnist", "data-scaling", "subspaces")
+ATTACKED = (
+    "sensitivity-mnist", "sensitivity-cifar", "capacity-mnist", "capacity-cifar", "scaled-digits", "sample-size",
+    "gamma", "fashion-edges", "distance-robustness", "sample-complexity",
+)  # fmt: skip
+TRAINED = (*ATTACKED, "data-scaling", "subspaces")
 
 
 @pytest.mark.parametrize("name", list(STUDIES))
@@ -76,6 +80,9 @@ def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         steps = [cell.step for cell in registered_study(name).cells("cpu")]
         ordered = plan(steps)
         assert len({step.run_id for step in ordered}) == len(ordered)
+    for name in ATTACKED:
+        places = [tuple(cell.place.items()) for cell in registered_study(name).cells("night")]
+        assert len(set(places)) == len(places)
     sizes = {
         cell.place["n"] for cell in registered_study("data-scaling").cells("cpu") if cell.place["data"] == "cifar10"
     }

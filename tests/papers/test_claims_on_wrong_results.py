@@ -157,9 +157,13 @@ EXCEPTIONS = {
     ("ding-errors-are-vulnerability", "reversed"): ONE_NETWORK,
     ("ding-table2-clean-standard", "reversed"): ALIKE,
     **{
-        (f"ding-table4-{width}-standard", "reversed"): ALIKE
-        for width in ("eighth", "quarter", "half", "whole", "double", "fourfold", "by-table2")
+        (f"ding-table4-{width}-standard{rest}", "reversed"): ALIKE
+        for width in ("eighth", "quarter", "half", "whole", "double", "fourfold")
+        for rest in ("", "-smoother")
     },
+    ("ding-table4-by-table2-standard", "reversed"): ALIKE,
+    ("ding-table4-quarter-clean-smoother", "reversed"): ALIKE,
+    ("ding-table4-double-clean-smoother", "shuffled"): SAME,
     ("ding-box-is-not-the-reason-measured", "reversed"): ONE_NETWORK,
     ("ding-gamma", "reversed"): SPREAD,
     ("ding-distance-goes-with-robustness", "reversed"): "distances are reversed, too",

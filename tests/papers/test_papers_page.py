@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,10 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
 
 
 def named(kind: str) -> set[str]:
-    """The claims that paragraphs of a kind name."""
-    return {
-        name for part in re.findall(SECTIONS[kind], PAGE, re.S) for name in re.findall(r"`([a-z]+-[a-z0-9-]+)`", part)
-    }
+    """The claims that paragraphs of a kind name; ``ding-table5-*`` names all that begin so."""
+    parts = re.findall(SECTIONS[kind], PAGE, re.S)
+    words = {word for part in parts for word in re.findall(r"`([a-z]+-[a-z0-9-]+\*?)`", part)}
+    return {claim.id for claim in all_claims() for word in words if fnmatch(claim.id, word)}
 
 
 def test_every_claim_on_the_page_exists(verdicts: dict[str, Verdict]) -> None:
@@ -43,7 +44,8 @@ def test_what_holds_and_what_does_not(verdicts: dict[str, Verdict]) -> None:
     assert not wrong, wrong
     left_out = {name for name, verdict in verdicts.items() if verdict.status in ("fails", "as printed", "not run")}
     assert left_out <= named("elsewhere") | named("holds"), left_out - named("elsewhere")
-    assert not {name for name in named("elsewhere") if verdicts[name].status == "holds"}
+    single = {name for name in named("elsewhere") if f"`{name}`" in PAGE}  # a family may hold in part
+    assert not {name for name in single if verdicts[name].status == "holds"}
 
 
 def test_the_count_of_measured_figures(verdicts: dict[str, Verdict]) -> None:

@@ -18,7 +18,7 @@ from radii.studies.results import Evidence
 from radii.studies.study import registered_study
 
 HERE = Path(__file__).parent
-PAGES = ("separation", "sensitivity-mnist", "data-scaling", "subspaces", "provable", "staircase")
+PAGES = ("separation", "sensitivity-mnist", "capacity-mnist", "data-scaling", "subspaces", "provable", "staircase")
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
 
@@ -32,6 +32,7 @@ def page(name: str) -> str:
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
         f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.seconds / 60:.0f} minutes "
         f"by the clock, one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",
+        *([f"Setup of one of its networks: {setup}."] if (setup := _setup(evidence)) else []),
         findings.table.to_markdown(),
         *(f"![{chart.title}]({file})" for chart, file in zip(findings.charts, _names(name), strict=False)),
         "## Claims",
@@ -43,6 +44,11 @@ def page(name: str) -> str:
         "A claim that fails stays here. `radii claims ID` explains one.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _setup(evidence: Evidence) -> str:
+    """The longest setup in words: a network that was trained and attacked; empty for results without setups."""
+    return max(evidence.setups.values(), key=len, default="")
 
 
 def pictures(name: str) -> list[Path]:

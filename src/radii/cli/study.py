@@ -193,7 +193,7 @@ def _dry_run(studies: Sequence[Study], request: Request, store: Store, json: str
 
 
 def _print_plan(plan: StudyPlan, left: TimeLeft, on_gpu: float | None, json: str | None) -> None:
-    """The steps with the time they took or are expected to take; ``on_gpu`` is that of one GPU by counted operations."""
+    """The steps with the time they took or are expected to take; ``on_gpu``: what one GPU would take."""
     from radii.studies.plan import format_duration
 
     several = len({name for planned in plan.steps for name in planned.studies}) > 1

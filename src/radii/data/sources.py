@@ -30,6 +30,7 @@ from radii.errors import InputError, checked, unknown_name
 from radii.randomness import numpy_stream
 
 BUNDLED = "digits"
+RESTRICTED = "restricted-imagenet"  # made from an ImageNet folder of the user's own
 PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file, or hf:OWNER/NAME."
 
 
@@ -139,12 +140,29 @@ def locate(base: str) -> DatasetLocation:
     path = Path(base).expanduser()
     if base and path.exists():
         return _location(path.resolve().name, path)
+    if known == RESTRICTED and local(known) is None:
+        return _location(known, _restricted_imagenet())
     present = local(base) if base and os.sep not in base else None
     if present is not None:
         return _location(base, present)
     if os.sep in base or path.suffix:
         raise InputError(f"There is no file or folder {base!r}.")
     raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], PATH_HINT)
+
+
+def _restricted_imagenet() -> Path:
+    """The folder of Restricted ImageNet, made in the cache from an ImageNet folder in ``$RADII_DATA``."""
+    from radii.data.restricted_imagenet import WHOLE, link_groups
+
+    whole = local(WHOLE)
+    if whole is None:
+        raise InputError(
+            "restricted-imagenet is made from an ImageNet folder of your own: put it, or a link to it, into "
+            "$RADII_DATA as imagenet, with train/ and val/."
+        )
+    target = cache.folder() / "datasets" / RESTRICTED
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return link_groups(whole, target)
 
 
 def _of_repository(text: str) -> DatasetLocation:

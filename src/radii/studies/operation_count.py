@@ -17,6 +17,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from radii.data import sources
+from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.runs.inputs import DataSpec
 from radii.runs.step import Step
@@ -70,7 +72,7 @@ def operations(step: Step) -> Operations | None:
         if isinstance(model, Train) and points is not None:
             passes = SUITE_PASSES.get(step.suite, SUITE_PASSES["standard"]) if isinstance(step, Evaluate) else 10
             split = getattr(step, "split", "test")
-            data = model.data.load()
+            data = _base(model.data.base)
             count = min(points, len(data.train if split == "train" else data.test))
             return _passes(model, count * passes, ceil(count / ATTACK_BATCH) * passes)
     except InputError:
@@ -80,17 +82,29 @@ def operations(step: Step) -> Operations | None:
 
 def _training(step: Train) -> Operations | None:
     recipe = step.recipe
-    batches = recipe.steps or recipe.epochs * ceil(len(step.data.load().train) / recipe.batch_size)
+    batches = recipe.steps or recipe.epochs * ceil(_training_points(step.data) / recipe.batch_size)
     inner = step.method.arguments.get("steps", 0)
     passes = OUTER_PASSES.get(step.method.name, 1) + (inner if isinstance(inner, int) else 0)
     return _passes(step, batches * recipe.batch_size * passes, batches * passes)
+
+
+@cache
+def _base(name: str) -> Data:
+    """A dataset without its variants, which have the same shape and are not computed for an estimate."""
+    return sources.load(name)
+
+
+def _training_points(data: DataSpec) -> int:
+    """How many there are, subsets considered."""
+    subsets = [int(part.removeprefix("subset:")) for part in data.source.split("+") if part.startswith("subset:")]
+    return min([len(_base(data.base).train), *subsets])
 
 
 def _passes(training: Train, images: float, launches: float) -> Operations | None:
     """``images`` through the network and back, in ``launches`` batches."""
     if ":" in training.model.name:  # a user's code is not run while a study is planned
         return None
-    adds, layers = _network(training.data, _Network.of(training))
+    adds, layers = _network(training.data.base, _Network.of(training))
     return Operations(GRADIENT * adds * images, GRADIENT * layers * launches)
 
 
@@ -113,11 +127,11 @@ class _Network:
 
 
 @cache
-def _network(data: DataSpec, network: _Network) -> tuple[float, int]:
+def _network(base: str, network: _Network) -> tuple[float, int]:
     """Multiply-adds of one image, and layers with weights or activations."""
     from radii.models.io.bundle import initialize
 
-    loaded = data.load()
+    loaded = _base(base)
     model = initialize(network.training.architecture(loaded), 0).eval()
     return count_multiply_adds(model, loaded.shape), sum(not list(part.children()) for part in model.modules())
 

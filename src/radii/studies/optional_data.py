@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import cache
 
-from radii.data import sources
+from radii.data import sources, variant_chain
 from radii.errors import InputError
 
 
@@ -27,7 +27,7 @@ def _here(name: str, study: str) -> bool:
     """Whether the dataset is here; said once where it is not."""
     try:
         with sources.only_local():
-            sources.locate(name)
+            sources.locate(variant_chain.split(name)[0])
     except InputError:
         logging.getLogger("radii").warning(
             "%s is not on this machine: %s leaves it out. Put it into $RADII_DATA to have it.", name, study

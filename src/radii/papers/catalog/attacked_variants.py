@@ -118,7 +118,10 @@ def rows(measured: Sequence[Measured], keys: Sequence[str]) -> list[dict[str, An
     return [
         {
             **dict(zip(keys, place, strict=True)),
-            **{name: mean(_values(cells, *where)) for name, (_, *where) in COLUMNS.items()},
+            **{
+                name: mean(_values(cells, method, measure, path))
+                for name, (_, method, measure, path) in COLUMNS.items()
+            },
         }
         for place, cells in groups.items()
     ]

@@ -51,7 +51,7 @@ def grids(budget: Budget) -> tuple[AttackedGrid, ...]:
     if budget == "cpu":  # 65 core-minutes
         attacks = AttackPoints(THREAT, 2000, train=2000)
         grey = AttackedGrid("mnist", RECIPE, "cpu", attacks, {0.125: ORIGINAL}, SHORT, _doubled(60_000, 8))
-        sizes, points, width = (3125, 12_500, 50_000), 1000, 1.0
+        sizes, points, width = _doubled(50_000, 5)[::2], 1000, 1.0
     elif budget == "night":
         attacks = AttackPoints(THREAT, train=10_000)
         grey = AttackedGrid(

@@ -37,7 +37,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
         "digits",
         "ding-cifar",
         "smoke",
-        AttackPoints(THREAT, 20, free=20, suite=5),
+        AttackPoints(THREAT, 20, free=20),
         {0.25: ("", "saturate:8")},
     ),
     # 70 core-minutes: 0.38 CPU seconds for a step of PGD-3

@@ -28,7 +28,7 @@ def attacked(
 
     Args:
         cells: of a study of attacked variants.
-        names: variant and split, ``smooth 3, test``; ``with_box`` and ``without_box`` tell attacks on test points apart.
+        names: variant and split, ``smooth 3, test``; ``with_box`` and ``without_box`` are two attacks on test points.
         what: ``clean``, ``robust`` (what PGD-40 leaves, so at most) or ``stable`` (predictions that PGD-40 keeps).
         method: how the networks were trained: ``standard`` or ``PGD``.
         place: further coordinates, for example the width.
@@ -102,7 +102,7 @@ def spreads(cells: StudyCells, names: Sequence[str], *, variants: Sequence[str])
 
 def distance_correlation(
     cells: StudyCells,
-    names: Sequence[str],
+    names: Sequence[str],  # noqa: ARG001
     *,
     variants: Sequence[str],
     data: str,

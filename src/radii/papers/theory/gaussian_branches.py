@@ -1,14 +1,15 @@
 """The two branches of the Gaussian theorem, and the lower bound at dimensions where it speaks of whole samples.
 
-The upper bound of Schmidt et al. 2018 has two branches: for ε ≤ ¼ d^(−1/4) one sample is enough for a robust
-classifier, beyond it n of order ε²√d. In the notation of :mod:`~radii.papers.theory.gaussian_model` the robust error
-of the mean of n samples tends to Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + c²√d/n. At the end of the first branch and n = 1
+The upper bound of Schmidt et al. 2018 has two branches: for ε ≤ ¼ d^(−1/4) one
+sample is enough for a robust classifier, beyond it n of order ε²√d. In the notation of
+:mod:`~radii.papers.theory.gaussian_model` the robust error of the mean of n samples tends
+to Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + c²√d/n. At the end of the first branch and n = 1
 
     Φ(−(1/√(c⁴ + c²/√d) − √(2/π)/(4c))),
 
-which does not depend on d but for the small c²/√d: one sample is enough in any dimension if c ≤ 0.614. The lower bound
-n = ε²c²√d/(8 log d) exceeds one sample only from d of order 10⁷ on; there closed forms are exact to many
-digits, and no data has to be drawn.
+which does not depend on d but for the small c²/√d: one sample is enough in any dimension
+if c ≤ 0.614. The lower bound n = ε²c²√d/(8 log d) exceeds one sample only from d of order
+10⁷ on; there closed forms are exact to many digits, and no data has to be drawn.
 """
 
 from __future__ import annotations
@@ -70,15 +71,14 @@ def gaussian_branches(
             equals(f"{name}, against its limit", float(np.median(errors)), expected, 0.4 * expected),
         ]
         picture.append(measured(float(dimension), float(np.median(errors)), "first branch, one sample"))
-    for dimension in (*map(float, d), *far):
-        picture.append(
-            predicted(dimension, predicted_error(1, dimension, c, branch_end(dimension)), "first branch, one sample")
-        )
-        picture.append(
-            predicted(dimension, predicted_error(1, dimension, c, epsilon), f"epsilon = {epsilon:g}, one sample")
-        )
-    for dimension in far:
-        rows += _far_rows(dimension, epsilon, c)
+    for high in (*map(float, d), *far):
+        first = predicted_error(1, high, c, branch_end(high))
+        picture += [
+            predicted(high, first, "first branch, one sample"),
+            predicted(high, predicted_error(1, high, c, epsilon), f"epsilon = {epsilon:g}, one sample"),
+        ]
+    for high in far:
+        rows += _far_rows(high, epsilon, c)
     title = f"One sample in the Gaussian model, sigma = {c:g} d^(1/4)"
     return Simulation(tuple(rows), chart(title, "d", "robust error", picture, log_x=True))
 

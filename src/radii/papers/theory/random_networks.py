@@ -65,8 +65,7 @@ def moments(activation: Activation) -> tuple[float, float]:
         The two expectations.
     """
     shape = ACTIVATIONS[activation]
-    value, slope = (gaussian_mean(lambda z, f=function: f(z) ** 2) for function in (shape.value, shape.slope))
-    return value, slope
+    return gaussian_mean(lambda z: shape.value(z) ** 2), gaussian_mean(lambda z: shape.slope(z) ** 2)
 
 
 def gaussian_mean(function: Callable[[Tensor], Tensor]) -> float:
