@@ -1,7 +1,9 @@
 """CROWN and alpha-CROWN beside auto_LiRPA on the two networks of Dathathri et al. 2020, CPU time on one thread.
 
 Set RADII_VERIFY to the folder of published instances and RADII_PEERS to the folder that holds auto_LiRPA. Goals:
-at most 1.5 times the peer's CPU time, and at least as many proofs.
+at most 1.5 times the peer's CPU time, and at least as many proofs. Part ``memory`` is the peak memory of both, each
+in a process of its own; part ``detectors`` counts certificates of networks whose float32 answer is not the one of real
+numbers (arXiv 2506.01054). The peer does not account for rounding: its time is that of an unsound bound.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import csv
 import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -125,5 +129,68 @@ def compared(
     ]
 
 
+def memory(quick: bool) -> list[Figure]:
+    """Megabytes above what is loaded, at the peak of one image's bounds."""
+    figures = []
+    for name in ("mnist",) if quick else RADII:
+        for method in ("crown", "alpha-crown"):
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                ours = pool.submit(peak, name, method, True).result()
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                other = pool.submit(peak, name, method, False).result()
+            figures.append(figure(f"{name} {method}: peak memory, MB", ours))
+            figures.append(figure(f"{name} {method}: peak memory of auto_LiRPA, MB", other))
+    return figures
+
+
+def peak(name: str, method: Method, mine: bool) -> float:
+    """The growth of this process's largest resident size by the bounds of one image, after one that warms up."""
+    root = Path(os.environ.get("RADII_VERIFY", SHARED / "verify")) / "sdp_fo"
+    sys.path.insert(0, os.environ.get("RADII_PEERS", str(SHARED / "peers")))
+    torch.set_num_threads(1)
+    model = network(root, name)
+    x = torch.from_numpy(np.load(root / f"{name}_100.npz")["x"][:2]).float()
+    label = model(x).argmax(1)
+    ball = Ball("linf", RADII[name])
+    ours = Bounded(model, tuple(x.shape[1:])) if mine else None
+    peer = None if mine else Peer(model, x[:1])
+    start = 0.0
+    for i in (0, 1):
+        start = _kilobytes("VmRSS") if i == 0 else start
+        if ours is not None:
+            ours.margins(x[i : i + 1], label[i : i + 1], ball, method, STEPS)
+        elif peer is not None:
+            peer.margins(x[i : i + 1], label[i : i + 1], RADII[name], method)
+    return (_kilobytes("VmHWM") - start) / 1024
+
+
+def _kilobytes(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def detectors(quick: bool) -> list[Figure]:  # noqa: ARG001
+    """Certificates of four detector networks by every method, margins and complete verification among them."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from certificates.test_false_certificates import detector
+    from radii.certificates.choose import METHODS, certify
+    from radii.errors import InputError
+
+    given = tried = 0
+    for kind in ("order1", "order2", "order3", "precision"):
+        model, x, radius = detector(kind)
+        for method in METHODS:
+            for norm in ("linf", "l2"):
+                if method in ("nearest", "smoothing", "estimate") or (method == "margin" and norm == "linf"):
+                    continue
+                tried += 1
+                try:
+                    found = certify(model, x, method, norm=norm, radii=[radius], seconds=10.0)
+                except InputError:
+                    continue
+                given += int(float(found.radius) > 0)
+    return [figure(f"detector networks: certificates of {tried} tries", given, 0)]
+
+
 if __name__ == "__main__":
-    main(run)
+    main({"bounds": run, "memory": memory, "detectors": detectors})

@@ -8,8 +8,8 @@ held-out training images (docs/notes/certified-training.md).
 Trainings are steps of the run store: found in ``$RADII_RUNS`` if they are done,
 continued if they were killed. ``minute`` trains for about a core-minute,
 ``twenty`` for twenty, ``night`` for two hours, ``linf`` for half a minute and for nine;
-``peers`` gives the convolutional networks the CPU time of ``minute``. ``--quick`` measures the first figure
-alone, in about three minutes.
+``peers`` gives the convolutional networks, ours and orthogonium's, the CPU time of ``minute``. ``--quick`` measures the
+first figure alone, in about three minutes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from radii.threat import Ball
 from radii.training.certified import certified_plan
 from radii.training.loop import train
 from radii.training.objectives import METHODS
+from radii.training.objectives.cross_entropies import OffsetCrossEntropy
 from radii.training.recipes import laid_over, plan
 
 RADII = {"36/255": 36 / 255, "72/255": 72 / 255, "108/255": 108 / 255, "1": 1.0, "1.58": 1.58}
@@ -173,7 +174,28 @@ def peers(quick: bool) -> list[Figure]:
         steps = max(1, round(allowed / seconds_per_step(template)))
         template = train_step(spec, recipe.model, recipe.method, {**settings, "steps": steps}, recipe.preprocessing)
         figures += measured(subject, template, store, f", {layer} ConvNet instead")
-    return figures
+    return figures + orthogonium(subject, allowed)
+
+
+def orthogonium(subject: Subject, seconds: float) -> list[Figure]:
+    """The public library's orthogonal ConvNet with the same CPU time and loss; its constants are believed."""
+    try:
+        from orthogonium_network import radii, trained
+    except ImportError as error:
+        print(f"orthogonium cannot be imported: {error}", file=sys.stderr)
+        return []
+    data = load(subject.data)
+    model, steps = trained(data, seconds, OffsetCrossEntropy(0.75, 0.5))
+    x, y = data.test.tensors()
+    prediction, radius = radii(model, x)
+    right, name = prediction == y, f"{subject.name}, orthogonium's AOC ConvNet (not proved) instead"
+    robust = right & (radius >= Ball.parse(subject.threat).radius)
+    return [
+        figure(f"{name}: certified", float(robust.double().mean())),
+        figure(f"{name}: clean", float(right.double().mean())),
+        figure(f"{name}: steps", steps),
+        figure(f"{name}: core-minutes", seconds / 60),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Verdicts and times of `radii verify` on published instances; set RADII_VERIFY to their folder.
 
 Goals: every acasxu, collins and linearizenn instance, 74 of 80 of safenlp and 10 of 16 of sat_relu within the
-competition's limits, and no wrong verdict. Quick runs take every eighth instance.
+competition's limits, and no wrong verdict. Quick runs take every eighth instance. Part ``sdp_fo`` is branch and bound
+on images (``sdp_fo.py``), part ``radius`` the share of points whose true radius is found.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
+import sdp_fo
 from harness import Figure, figure, main
 from radii.certificates.complete.instances import read_instances, run_instances
+from radii.runs.executors import run_steps
 
 GOALS = {"acasxu": 93, "collins_rul_cnn": 21, "linearizenn": 10, "safenlp": 74, "sat_relu": 10}
 
@@ -38,5 +41,21 @@ def run(quick: bool) -> list[Figure]:
     return figures
 
 
+def radius(quick: bool) -> list[Figure]:
+    """The standard network of ``radii assess digits``: for how many test points the true radius is known."""
+    from radii.runs.store import Run, Store
+    from radii.studies.assess import plan_assessment
+
+    points, seconds = (20, 5.0) if quick else (100, 10.0)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        plan = plan_assessment("digits", store=store, points=points, complete=seconds, forecast=False)
+        step = plan.evaluations["standard"]
+        run_steps([step], store)
+        known = Run(store.folder(step)).result["radius_known"]
+    title = f"digits, standard network, {known['total']} points, {seconds:g} s each: true radius known"
+    return [figure(title, known["value"], 0.9, at_most=False)]
+
+
 if __name__ == "__main__":
-    main(run)
+    main({"instances": run, "sdp_fo": sdp_fo.run, "radius": radius})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import made_curves
 from radii.papers.published import lookup, select
 from radii.studies.results import Evidence
 from radii.studies.study import Measured
@@ -163,6 +164,7 @@ def distance_robustness() -> list[Measured]:
 
 
 MADE: dict[str, Callable[[], list[Measured]]] = {
+    **made_curves.MADE,
     "capacity-mnist": capacity_mnist,
     "capacity-cifar": capacity_cifar,
     "sensitivity-cifar": sensitivity_cifar,

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from radii.certificates import bounds, lipschitz
+from radii.certificates import bounds, graph_margin, lipschitz
 from radii.certificates.complete import true_radius
 from radii.certificates.smoothing import randomized
 from radii.errors import InputError
@@ -410,6 +410,7 @@ def test_detector_neurons_get_no_certificate(kind: str) -> None:
         lambda: true_radius.certify(model, x, [radius], seconds=20),
         lambda: true_radius.certify(model, x, [radius], norm="l2", seconds=20),
         lambda: lipschitz.certify(model, x),
+        lambda: graph_margin.certify(model, x),
         lambda: lipschitz.certify(model.double(), x.double()),
     ):
         try:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from radii.certificates.complete.deployed import Deployed
 from radii.certificates.complete.nearest_error import nearest_error
 from radii.certificates.complete.true_radius import true_radii
-from radii.certificates.complete.verify import Deployed
 from radii.threat import Ball, Norm
 
 

@@ -17,10 +17,11 @@ from torch import nn
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
+from radii.certificates.complete.deployed import Deployed
 from radii.certificates.complete.instances import read_instances, run_instances
 from radii.certificates.complete.query import read_query
 from radii.certificates.complete.result_file import result_text
-from radii.certificates.complete.verify import Deployed, verify
+from radii.certificates.complete.verify import verify
 from radii.errors import InputError
 from radii.models.io.export import export
 from radii.models.io.foreign import OnnxRuntime
@@ -207,3 +208,105 @@ def test_a_module_needs_no_file(tmp_path: Path) -> None:
     torch.testing.assert_close(deployed.outputs(x), model(x))
     with pytest.raises(InputError, match="shape"):
         Deployed.of(model)
+
+
+class Formula(nn.Module):
+    """A formula over x in [0, 1]: the first output is 1 if every clause holds, the second 0 if each x is 0 or 1."""
+
+    def __init__(self, variables: int, clauses: list[list[int]]) -> None:
+        super().__init__()
+        weight, bias = torch.zeros(len(clauses) + 2 * variables, variables), torch.zeros(len(clauses) + 2 * variables)
+        for row, clause in enumerate(clauses):  # positive where every literal fails
+            for literal in clause:
+                weight[row, abs(literal) - 1] = -1.0 if literal > 0 else 1.0
+            bias[row] = 1.0 - sum(literal < 0 for literal in clause)
+        for variable in range(variables):
+            weight[len(clauses) + 2 * variable, variable] = 1.0
+            weight[len(clauses) + 2 * variable + 1, variable] = 2.0
+            bias[len(clauses) + 2 * variable + 1] = -1.0
+        outputs = torch.zeros(2, len(bias))
+        outputs[0, : len(clauses)] = -1.0
+        outputs[1, len(clauses) :] = torch.tensor([1.0, -1.0]).repeat(variables)
+        self.first, self.last = nn.Linear(variables, len(bias)), nn.Linear(len(bias), 2)
+        for layer, values in ((self.first, (weight, bias)), (self.last, (outputs, torch.tensor([1.0, 0.0])))):
+            layer.weight.data, layer.bias.data = values
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.first(x)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_formulas_are_decided_as_by_all_assignments(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    variables = 8 if seed % 2 else 22  # 22 are more than input splitting takes
+    planted = rng.integers(0, 2, variables)
+    clauses = []
+    for _ in range(3 * variables):
+        places = rng.choice(variables, 3, replace=False)
+        signs = rng.integers(0, 2, 3)
+        if not (signs == planted[places]).any():
+            signs[0] = planted[places[0]]
+        clauses.append([int(place + 1) * (1 if sign else -1) for place, sign in zip(places, signs, strict=True)])
+    if seed % 2:  # three variables in all ways: no assignment is left
+        clauses += [[a * 1, b * 2, c * 3] for a, b, c in itertools.product((1, -1), repeat=3)]
+    export(Formula(variables, clauses).eval(), tmp_path / "net.onnx", (variables,), certificate=False)
+    text = declared(variables, 2) + box(variables, 0, 1) + "(assert (>= Y_0 1.0))\n(assert (<= Y_1 0.0))\n"
+    (tmp_path / "p.vnnlib").write_text(text)
+    answer = verify(tmp_path / "net.onnx", tmp_path / "p.vnnlib", seconds=120)
+    assert answer.verdict == ("unsat" if seed % 2 else "sat")
+    if answer.counterexample is not None:
+        chosen = answer.counterexample > 0.5
+        assert all(any(chosen[abs(literal) - 1] == (literal > 0) for literal in clause) for clause in clauses)
+
+
+def test_an_interrupted_search_says_how_far_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 1)).eval()
+    export(model, tmp_path / "net.onnx", (24,), certificate=False)
+    (tmp_path / "p.vnnlib").write_text(declared(24, 1) + box(24, -1, 1) + "(assert (>= Y_0 0.9))\n")
+    from radii.certificates.complete import relu_split
+
+    calls, first = [], relu_split.choose_splits
+
+    def ended(*arguments: object) -> object:
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return first(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(relu_split, "choose_splits", ended)
+    monkeypatch.setattr("radii.certificates.complete.verify.SOME_INPUTS", 0)
+    answer = verify(tmp_path / "net.onnx", tmp_path / "p.vnnlib", seconds=600)
+    assert answer.interrupted
+    assert answer.verdict == "unknown"
+    assert 0 < answer.open <= 1
+    assert answer.bound is not None
+    assert answer.bound < 0
+
+
+@pytest.mark.parametrize("inputs", [4, 24], ids=["boxes", "signs"])
+def test_an_undecided_search_is_kept_and_continued(tmp_path: Path, inputs: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(inputs, 20), nn.ReLU(), nn.Linear(20, 1)).eval()
+    net, state = tmp_path / "net.onnx", tmp_path / "search.state"
+    export(model, net, (inputs,), certificate=False)
+    corners = torch.rand(20_000, inputs).round() * 2 - 1
+    with torch.no_grad():
+        best = float(model(corners).max())
+    for name, limit in (("p", best + 0.15), ("q", best + 0.2)):
+        text = declared(inputs, 1) + box(inputs, -1, 1) + f"(assert (>= Y_0 {limit}))\n"
+        (tmp_path / f"{name}.vnnlib").write_text(text)
+    first = verify(net, tmp_path / "p.vnnlib", nodes=1, state=state)
+    assert first.verdict == "unknown"
+    assert state.exists()
+    with pytest.raises(InputError, match="another network"):
+        verify(net, tmp_path / "q.vnnlib", state=state)
+    kept = state.read_bytes()
+    second = verify(net, tmp_path / "p.vnnlib", seconds=120, state=state)
+    whole = verify(net, tmp_path / "p.vnnlib", seconds=120)
+    assert second.verdict == whole.verdict
+    assert second.verdict in ("sat", "unsat")
+    assert not state.exists()
+    state.write_bytes(kept[: len(kept) // 2])
+    with pytest.raises(InputError, match="not the state"):
+        verify(net, tmp_path / "p.vnnlib", state=state)

@@ -61,3 +61,23 @@ def test_mistakes_are_sentences(radii: Callable) -> None:
         made = radii(*words)
         assert made.code == 2
         assert says in made.err, made.err
+
+
+def test_extra_points_and_starts_are_part_of_a_training(radii: Callable) -> None:
+    """More points or another start make another run; what does not fit is one sentence."""
+    words = ("train", "digits+subset:200", "steps=4", "batch_size=20", "--model", "lipschitz-mlp")
+    runs = set()
+    for more in ((), ("--extra", "digits+rest:200", "extra_share=0.7"), ("init=orthogonal",)):
+        made = radii(*words, *more, "--json", "-")
+        assert made.code == 0, made.err
+        runs.add(json.loads(made.out)["run"])
+    assert len(runs) == 3
+    for wrong, sentence in (
+        (("extra_share=0.5",), "extra_share belongs to extra points"),
+        (("--extra", "nowhere"), "nowhere"),
+        (("init=zeros",), "init"),
+    ):
+        refused = radii(*words, *wrong)
+        assert refused.code == 2
+        assert sentence in refused.err
+        assert "Traceback" not in refused.err

@@ -90,3 +90,30 @@ def test_a_proof_is_written_and_checked(folder: Path, capsys: pytest.CaptureFixt
     assert call("check", str(proof)) == 1
     assert "rejected" in capsys.readouterr().out
     assert call("check", str(folder / "none.proof")) == 2
+
+
+def test_ctrl_c_prints_and_stores_how_far_the_search_came(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from radii.certificates.complete import input_split
+
+    def ended(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(input_split, "_halved", ended)
+    monkeypatch.setattr(input_split, "_bounded", ended)
+    out = folder / "out.json"
+    code = call("verify", str(folder / "net.onnx"), str(folder / "holds.vnnlib"), "--json", str(out))
+    assert code == 130
+    content = json.loads(out.read_text())
+    assert (content["verdict"], content["interrupted"], content["open"]) == ("unknown", True, 1.0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--executor", "dask"], ["--executor", "ray"], ["--address", "here:1"]], ids=lambda value: value[-1]
+)
+def test_wrong_executors_are_one_sentence(
+    folder: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("verify", "--instances", str(folder / "list.csv"), *arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err

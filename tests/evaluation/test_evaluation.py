@@ -195,4 +195,4 @@ def test_complete_verification_closes_brackets(norm: Norm) -> None:
     assert (closed.points.proved == (closed.points.proved_radius >= ball.radius)).all()
     assert (closed.points.proved != closed.points.changed).all()  # nothing is left between
     assert closed.certificate_method == "complete"
-    assert any("true radius of 4 of 4" in note for note in closed.notes)
+    assert any("Complete verification, " in note for note in closed.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from math import prod
 from pathlib import Path
@@ -15,8 +16,10 @@ from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize, load_bundle, save_bundle
 from radii.models.io.export import export
-from radii.models.layers.folded import BlockedLinear
+from radii.models.layers.folded import BlockedLinear, BlockedPointwise, TokenMix
 from radii.models.layers.head import UnitRows
+from radii.models.layers.isometry import IsometricLayer
+from radii.models.layers.weightless import OverlappingPatches
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import lipschitz_bound
 from radii.models.lipschitz.operators import matrix_operator
@@ -31,6 +34,11 @@ SHAPES = [
     ((3, 20, 33), {"tokens": 8}, (4, 7)),
     ((1, 8, 8), {"tokens": 1}, (1, 1)),
     ((3, 16, 16), {"tokens": 8, "stages": 2, "shift": 4}, (4, 4)),
+    ((3, 16, 16), {"tokens": 4, "mix": 4}, (4, 4)),
+    ((1, 12, 20), {"tokens": 4, "stages": 2, "mix": 2}, (2, 2)),
+    ((1, 8, 8), {"tokens": 1, "mix": 4}, (1, 1)),
+    ((3, 16, 24), {"tokens": 6, "overlap": 1}, (4, 6)),
+    ((1, 28, 28), {"tokens": 8, "overlap": 2, "mix": 4}, (7, 7)),
 ]
 
 
@@ -84,9 +92,50 @@ def test_the_defect_bounds_the_norm(shape: tuple[int, int]) -> None:
     assert near_isometry_norm(matrix_operator(torch.full(shape, torch.nan))) is None
 
 
-def test_no_attack_breaks_the_certificate() -> None:
+def test_a_mixture_of_tokens_is_one_matrix_for_every_mixed_channel() -> None:
+    torch.manual_seed(5)
+    layer = TokenMix(3, nn.Parameter(torch.randn(12, 12, dtype=torch.float64)))
+    x = torch.rand(2, 8, 3, 4, dtype=torch.float64)
+    mixed = layer(x)
+    assert torch.equal(mixed[:, :5], x[:, :5])
+    by_hand = torch.einsum("ts,ncs->nct", layer.weight, x[:, 5:].flatten(2)).view(2, 3, 3, 4)
+    torch.testing.assert_close(mixed[:, 5:], by_hand)
+    norm = float(torch.linalg.matrix_norm(layer.weight.detach(), 2))
+    assert bound_layer("mix", layer, (8, 3, 4), True).value == pytest.approx(norm, rel=1e-3)
+    nn.init.zeros_(layer.weight)
+    assert bound_layer("mix", layer, (8, 3, 4), True).value == 1.0  # the other channels stay
+    with pytest.raises(InputError, match="12 tokens and at least 3 channels"):
+        layer(torch.rand(1, 8, 4, 4))
+
+
+def test_overlapping_patches_keep_lengths() -> None:
+    """An image whose edge is black keeps its norm; the bound is what the matrix of the whole map has."""
+    torch.manual_seed(6)
+    for patch, border, size in ((4, 1, (8, 12)), (4, 2, (8, 8)), (3, 1, (6, 6)), (2, 0, (4, 4))):
+        layer = OverlappingPatches(patch, border).double()
+        x = torch.zeros(3, 2, *size, dtype=torch.float64)
+        inside = (slice(None), slice(None), *(slice(border, side - border) for side in size))
+        x[inside] = torch.rand_like(x[inside])
+        tokens = layer(x)
+        assert tokens.shape == (3, 2 * (patch + 2 * border) ** 2, size[0] // patch, size[1] // patch)
+        torch.testing.assert_close(tokens.flatten(1).norm(dim=1), x.flatten(1).norm(dim=1), rtol=1e-6, atol=0)
+        units = torch.eye(prod(size), dtype=torch.float64).view(-1, 1, *size)
+        norm = float(torch.linalg.matrix_norm(layer(units).flatten(1), 2))
+        value = bound_layer("patches", layer, (1, *size), True).value
+        assert norm <= value <= 1 + 1e-6
+    with pytest.raises(InputError, match="half of a patch, got 2"):
+        OverlappingPatches(3, 2)
+    with pytest.raises(InputError, match="must divide the image"):
+        OverlappingPatches(3, 1)(torch.rand(1, 1, 8, 8))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"mix": 2}, {"overlap": 1}])
+def test_no_attack_breaks_the_certificate(arguments: dict[str, int]) -> None:
     torch.manual_seed(3)
-    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4)
+    model = Isometric((1, 8, 8), 4, width=32, tokens=4, shift=4, **arguments)
+    for part in model:
+        if isinstance(part, TokenMix):
+            nn.init.orthogonal_(part.weight)
     x = torch.rand(60, 1, 8, 8)
     certificate = certify(model, x)
     assert float(certificate.radius.median()) > 1e-4
@@ -105,7 +154,7 @@ def test_bundle_and_export(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     card = Architecture(
         name="isometric",
-        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2},
+        arguments={"width": 16, "tokens": 4, "shift": 4, "depth": 2, "mix": 4, "overlap": 1},
         input_shape=(3, 10, 10),
         classes=tuple("abc"),
         mean=(0.4, 0.5, 0.6),
@@ -146,6 +195,29 @@ def test_sums_over_blocks_are_the_same_function_with_less_rounding() -> None:
         BlockedLinear(60, 7, block=7)
 
 
+@pytest.mark.parametrize("shape", [(192, 4, 4), (192,)])
+def test_eval_mode_sums_over_blocks_of_channels(shape: tuple[int, ...]) -> None:
+    """The same function with less rounding: float32 errs by less than is counted, in the fused layer too."""
+    torch.manual_seed(7)
+    layer = IsometricLayer(192, 32, shift=0)
+    x = torch.rand(3, *shape)
+    trained = layer(x)
+    torch.testing.assert_close(layer.eval()(x), trained)
+    plain = layer.folded_for(shape)
+    torch.testing.assert_close(plain(x), trained)
+    matrix = plain[0]
+    assert bound_layer("matrix", copy.deepcopy(matrix).double(), shape, True).terms == 64 + 3 + 2
+    with torch.no_grad():  # positive terms, so that sizes are sums
+        for part in (layer, matrix):
+            part.weight.uniform_(0.5, 1, generator=torch.Generator().manual_seed(1))
+    exact = copy.deepcopy(matrix).double()(x.double())
+    for computed in (matrix(x), layer(x)):
+        error = (computed.double() - exact).abs()
+        assert bool((error <= 1.01 * (64 + 3 + 2) * 2.0**-24 * exact).all())
+    with pytest.raises(InputError, match="block must divide the 192 channels"):
+        BlockedPointwise(192, 32, 7)
+
+
 def test_sizes_and_refusals() -> None:
     model = Isometric((3, 32, 32), 10)
     matrices = 48 * 128 + 3 * 128 * 128 + 4 * 128 + 64 * 128
@@ -154,6 +226,7 @@ def test_sizes_and_refusals() -> None:
         ({"tokens": 40}, "tokens must be at most 32"),
         ({"tokens": 9, "stages": 2}, "a multiple of 2"),
         ({"shift": 3}, "shift 0 or at least 4"),
+        ({"mix": -1}, "mix at least 0"),
         ({"width": 15}, "even number of channels"),
     ):
         with pytest.raises(InputError, match=message):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from radii.budget import BUDGETS
 from radii.errors import InputError
-from radii.papers.catalog import data_scaling, published_separation
+from radii.papers.catalog import data_scaling, prach_networks, published_separation
 from radii.runs.executors import run_steps
 from radii.runs.inputs import DataSpec
 from radii.runs.step import plan
@@ -17,6 +18,19 @@ from radii.runs.store import Run, Store
 from radii.studies import results
 from radii.studies.study import STUDIES, Measured, registered_study
 
+NIGHTLY = (
+    "data-scaling",
+    "overfitting",
+    "compute-scaling",
+    "extra-data",
+    "trade-off",
+    "subspaces",
+    "nearby-points",
+    "yang-mnist",
+    "yang-cifar",
+    "dropout",
+    "staircase",
+)
 ATTACKED = (
     "sensitivity-mnist", "sensitivity-cifar", "capacity-mnist", "capacity-cifar", "scaled-digits", "sample-size",
     "gamma", "fashion-edges", "distance-robustness", "sample-complexity",
@@ -72,11 +86,34 @@ def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {
         cell.place["n"] for cell in registered_study("data-scaling").cells("cpu") if cell.place["data"] == "cifar10"
     }
-    assert sorted(sizes) == [97, 195, 390, 781, 1562, 3125, 6250, 12_500, 25_000]
+    assert sorted(sizes) == [781, 3125, 12_500, 50_000]
+
+
+def test_a_budget_that_a_study_does_not_have_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="The study separation has the budgets smoke, cpu, paper, not night"):
+        registered_study("separation").cells("night")
+
+
+def test_every_study_of_prach_and_yang_is_planned_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is planned twice at one place, and the length of a training does not depend on the size of its data."""
+    named = classmethod(lambda cls, name: cls(source=name, train=f"{name} train", test=f"{name} test"))
+    monkeypatch.setattr(DataSpec, "of", named)
+    for name in NIGHTLY:
+        for budget in BUDGETS:
+            cells = registered_study(name).cells(budget)
+            places = [tuple(sorted(cell.place.items())) for cell in cells]
+            assert cells
+            assert len(set(places)) == len(places), (name, budget)
+    lengths = {
+        (cell.place["data"], cell.place["model"], cell.step.model.recipe.steps)
+        for cell in registered_study("data-scaling").cells("night")
+        if isinstance(cell.step, Certify)
+    }
+    assert len({(data, model) for data, model, _ in lengths}) == len(lengths)
 
 
 def test_equal_compute_whatever_the_size() -> None:
-    steps = {cell.step.recipe.steps for cell in data_scaling.cells("smoke") if cell.place["model"] == "standard"}
+    steps = {cell.step.recipe.steps for cell in data_scaling.STUDY.cells("smoke") if cell.place["model"] == "standard"}
     assert len(steps) == 1
 
 
@@ -85,9 +122,9 @@ def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None
         share = {"value": value, "total": 2000}
         split = {"clean": share, "certified": [share] * 5}
         place = {"data": "cifar10", "n": n, "seed": seed, "model": "1-Lipschitz"}
-        return Measured(place, {"radii": list(data_scaling.RADII), "test": split, "train": split})
+        return Measured(place, {"radii": list(prach_networks.RADII), "test": split, "train": split})
 
-    found = data_scaling.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
+    found = data_scaling.STUDY.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
     assert [row["certified"] for row in found.table.rows] == [pytest.approx(0.3), 0.5]
     (curve,) = found.scaling
     assert curve.test_points == 2000
@@ -123,7 +160,7 @@ def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
     from radii.runs.planning import load_trained
 
     store, data = Store(tmp_path), DataSpec.of("digits")
-    training = data_scaling.lipschitz_training(data, data_scaling.shrunk(60, 64, 8, depth=1))
+    training = prach_networks.lipschitz_training(data, prach_networks.shrunk(60, 64, 8, depth=1))
     run = store.ensure(Certify(model=training, data=data, radii=(0.0, 0.1), points=10_000))
     network = load_trained(Run(store.folder(training))).model
     x, y = data.load().test.tensors()

@@ -117,6 +117,51 @@ def test_a_budget_lies_over_the_rest(tmp_path: Path) -> None:
     assert cells[0].step.model.recipe.steps == 2  # type: ignore[attr-defined]
 
 
+def test_gaps_constants_estimates_and_extra_points(tmp_path: Path) -> None:
+    """Both splits are two cells, the constant is no percentage, an estimate is not called certified."""
+    text = """
+    name = "more"
+    data = ["digits+subset:100"]
+    extra = "digits+rest:1300"
+    seeds = [0]
+    settings = { steps = 3, batch_size = 20, extra_share = 0.5, init = "kaiming" }
+    [[model]]
+    name = "mlp"
+    width = 16
+    [measure.evaluate]
+    threat = "linf:0.1"
+    suite = "fast"
+    points = 20
+    lipschitz = true
+    split = "both"
+    [measure.certify]
+    radii = [0.1]
+    points = 20
+    method = "estimate"
+    sigma = 0.25
+    """
+    path = tmp_path / "more.toml"
+    path.write_text(text)
+    cells = toml.load(path).cells("cpu")
+    assert [cell.place["measure"] for cell in cells] == ["evaluate", "evaluate, train", "certify"]
+    training = cells[0].step.model
+    assert training.extra.source == "digits+rest:1300"
+    assert (training.recipe.extra_share, training.recipe.init) == (0.5, "kaiming")
+    store = Store(tmp_path)
+    measured = [Measured(cell.place, store.ensure(cell.step).result) for cell in cells]
+    found = analyze(measured)
+    (row,) = found.table.rows
+    assert {"clean", "clean, train", "unbroken, train", "estimated at 0.1"} <= set(row)
+    assert row["local Lipschitz, at least"] > 0
+    assert not any("certified" in str(key) for key in row)
+    path.write_text(text.replace('method = "estimate"', ""))
+    with pytest.raises(InputError, match=r"measure\.certify\.sigma: write it for the methods smoothing and estimate"):
+        toml.load(path)
+    path.write_text(text.replace("digits+rest:1300", "nowhere"))
+    with pytest.raises(InputError, match="extra: "):
+        toml.load(path)
+
+
 def test_without_measurements_the_training_is_the_cell(tmp_path: Path) -> None:
     study = toml.load(written(tmp_path, 'name = "plain"\ndata = ["digits"]\n[[model]]\nname = "mlp"\n'))
     (cell,) = study.cells("cpu")

@@ -50,9 +50,9 @@ def test_the_stated_rule() -> None:
 
 
 def test_work_bounds_the_length() -> None:
-    """A core-minute shows each of 50,000 color images about twice; small data end at the most epochs."""
+    """A core-minute shows each of 50,000 color images less than twice; small data end at the most epochs."""
     images = certified_plan(data((3, 32, 32), 50_000), Ball("l2", 0.1), "smoke").settings
-    assert images["steps"] * images["batch_size"] / 50_000 == pytest.approx(2.2, abs=0.3)
+    assert images["steps"] * images["batch_size"] / 50_000 == pytest.approx(1.8, abs=0.2)
     small = certified_plan(data((1, 8, 8), 1400), Ball("l2", 0.5), "smoke").settings
     assert small["steps"] * small["batch_size"] / 1400 == pytest.approx(60, abs=1)
     lengths = [certified_plan(data((3, 32, 32), 50_000), Ball("l2", 0.1), b).settings["steps"] for b in LENGTHS]
@@ -64,6 +64,10 @@ def test_multiply_adds_are_those_of_the_matrices() -> None:
     model = Isometric((3, 32, 32), 10, **arguments)
     weights = sum(part.weight.numel() for part in model if hasattr(part, "position"))
     assert multiply_adds((3, 32, 32), arguments, 5) == 5 * 64 * weights + 2 * 3 * 64**3
+    arguments |= {"overlap": 1, "mix": 4}
+    model = Isometric((3, 32, 32), 10, **arguments)
+    weights = sum(part.weight.numel() for part in model if hasattr(part, "position"))
+    assert multiply_adds((3, 32, 32), arguments, 5) == 5 * 64 * (weights + 64 * 16) + 2 * 3 * 64**3
 
 
 @pytest.mark.parametrize("budget", INTERVAL_LENGTHS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from PIL import Image
@@ -16,7 +18,7 @@ from radii.studies.results import Evidence
 from radii.studies.study import registered_study
 
 HERE = Path(__file__).parent
-PAGES = ("separation", "sensitivity-mnist", "capacity-mnist", "data-scaling", "subspaces", "provable")
+PAGES = ("separation", "sensitivity-mnist", "capacity-mnist", "data-scaling", "subspaces", "provable", "staircase")
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
 
@@ -28,13 +30,13 @@ def page(name: str) -> str:
     waiting = sum(verdict.status == "not run" for verdict in verdicts)
     parts = [
         f"# {study.title}",
-        (sys.modules[study.analyze.__module__].__doc__ or "").strip(),
+        (sys.modules[study.plan.__module__].__doc__ or "").strip(),
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
         f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.seconds / 60:.0f} minutes "
         f"by the clock, one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",
         *([f"Setup of one of its networks: {setup}."] if (setup := _setup(evidence)) else []),
         findings.table.to_markdown(),
-        f"![{findings.charts[0].title}]({name}.png)",
+        *(f"![{chart.title}]({file})" for chart, file in zip(findings.charts, _names(name), strict=False)),
         "## Claims",
         "| | claim | measured | published |\n| --- | --- | --- | --- |\n"
         + "\n".join(
@@ -53,12 +55,19 @@ def _setup(evidence: Evidence) -> str:
     return max(evidence.setups.values(), key=len, default="")
 
 
-def picture(name: str) -> Path:
-    """The study's chart beside its page."""
+def pictures(name: str) -> list[Path]:
+    """The study's charts beside its page."""
     study, evidence = registered_study(name), _evidence(name)
-    (path,) = save(study, evidence, study.analyze(evidence.measured), command(name), HERE / f"{name}.png")
-    Image.open(path).convert("RGB").quantize(48).save(path, optimize=True)  # flat colors need no more
-    return path
+    paths = save(study, evidence, study.analyze(evidence.measured), command(name), HERE / f"{name}.png")
+    for path in paths:
+        Image.open(path).convert("RGB").quantize(48).save(path, optimize=True)  # flat colors need no more
+    return paths
+
+
+def _names(name: str) -> Iterator[str]:
+    """The files of a study's charts: the first has its name, others are numbered."""
+    yield f"{name}.png"
+    yield from (f"{name}-{number}.png" for number in count(2))
 
 
 def command(name: str) -> str:
@@ -76,4 +85,4 @@ def _evidence(name: str) -> Evidence:
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or PAGES:
         (HERE / f"{chosen}.md").write_text(page(chosen))
-        print(chosen, picture(chosen).stat().st_size)
+        print(chosen, *(path.stat().st_size for path in pictures(chosen)))

@@ -140,8 +140,8 @@ def _completely(
 ) -> list[str]:
     """Raise radii, in place, by complete verification with ``passes`` for each point; why not, if it is left out."""
     from radii.certificates.complete.answer import Limits
+    from radii.certificates.complete.deployed import Deployed
     from radii.certificates.complete.true_radius import decide
-    from radii.certificates.complete.verify import Deployed
 
     with torch.no_grad():
         classes = model(x[:1].clone()).shape[1]
@@ -169,10 +169,30 @@ def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | N
     try:
         margins = lipschitz.certify(model, x, cheapest_bound(model, tuple(x.shape[1:])))
     except InputError as refusal:
-        return None, [f"margin: {refusal}"]
+        from radii.certificates import graph_margin
+
+        try:
+            margins = graph_margin.certify(model, x, prove=False)
+        except InputError:
+            return None, [f"margin: {refusal}"]
     radius = converted(margins.radius, "l2", ball.norm, x[0].numel())
     methods = tuple("margin" if value > 0 else "" for value in radius.tolist())
     return replace(margins, radius=radius, norm=ball.norm, methods=methods), []
+
+
+def _margin(model: nn.Module, x: Tensor, arithmetic: Arithmetic) -> Certificate:
+    """Margins layer by layer, or by the graph of a network that branches."""
+    try:
+        return lipschitz.certify(model, x, arithmetic=arithmetic)
+    except InputError as refusal:
+        from radii.certificates import graph_margin
+
+        if arithmetic != "float32":
+            raise
+        try:
+            return graph_margin.certify(model, x)
+        except InputError:
+            raise refusal from None
 
 
 def cheapest_bound(model: nn.Module, input_shape: tuple[int, ...]) -> LipschitzBound:
@@ -332,7 +352,7 @@ def certify(
     if method in ("margin", "smoothing", "estimate") and norm != "l2":
         raise InputError(f"The method {method!r} certifies l2 balls, got {norm!r} instead; try crown.")
     if method == "margin":
-        return lipschitz.certify(network, x, arithmetic=arithmetic)
+        return _margin(network, x, arithmetic)
     if method == "nearest":
         if stored is None:
             raise InputError("The nearest-neighbor certificate needs the stored points.")

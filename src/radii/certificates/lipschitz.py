@@ -22,8 +22,7 @@ from radii.errors import InputError
 from radii.models.agreement import check_same
 from radii.models.classifier import ask, check_inputs, first_answer, frozen, predicted_class
 from radii.models.layers.folded import BlockedLinear
-from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error, sums_size
-from radii.models.lipschitz.layer_bounds import LayerBound
+from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
 from radii.models.lipschitz.operators import UNIT, UNIT32, rounding
 from radii.models.model_state import ModelState
@@ -32,7 +31,6 @@ from radii.threat import length
 Form = Literal["pairwise", "sqrt2"]
 
 
-@torch.no_grad()
 def certify(
     model: nn.Module,
     x: Tensor,
@@ -68,9 +66,47 @@ def certify(
     Raises:
         InputError: a layer cannot be bounded, or the model does not do what its layers do.
     """
+    forms = certify_forms(
+        model,
+        x,
+        bound,
+        forms=(form,),
+        arithmetic=arithmetic,
+        evaluation_error=evaluation_error,
+        batch_size=batch_size,
+    )
+    return forms[form]
+
+
+@torch.no_grad()
+def certify_forms(
+    model: nn.Module,
+    x: Tensor,
+    bound: LipschitzBound | None = None,
+    *,
+    forms: Sequence[Form] = ("pairwise", "sqrt2"),
+    arithmetic: Arithmetic = "float32",
+    evaluation_error: float = 0.0,
+    batch_size: int = 256,
+) -> dict[Form, Certificate]:
+    """:func:`certify` in several forms at the price of one: the network is evaluated once.
+
+    Args:
+        model: as in :func:`certify`, here and below.
+        x: inputs [n, …]; never changed.
+        bound: a Lipschitz bound of this model; default: it is computed.
+        forms: which certificates; default both.
+        arithmetic: ``float32`` or ``exact``.
+        evaluation_error: a further error of each logit; default 0.
+        batch_size: inputs evaluated together; default 256.
+
+    Returns:
+        A certificate for each form.
+    """
     check_inputs(x, box=None)
-    if form not in ("pairwise", "sqrt2"):
-        raise InputError(f"form must be pairwise or sqrt2, got {form!r} instead.")
+    for form in forms:
+        if form not in ("pairwise", "sqrt2"):
+            raise InputError(f"form must be pairwise or sqrt2, got {form!r} instead.")
     if arithmetic not in ("float32", "exact"):
         raise InputError(f"arithmetic must be float32 or exact, got {arithmetic!r} instead.")
     if not evaluation_error >= 0:
@@ -82,34 +118,38 @@ def certify(
     network = certified_network(model, shape)
     bound.check(network)
     first_answer(model, x[:1])
-    constants = bound.features * bound.pairs * (1 + rounding(2))
-    if form == "sqrt2":
-        constants = torch.full_like(constants, sqrt(2.0) * bound.value * (1 + rounding(4)))
-    predictions, radii = [], []
+    pairwise = bound.features * bound.pairs * (1 + rounding(2))
+    textbook = torch.full_like(pairwise, sqrt(2.0) * bound.value * (1 + rounding(4)))
+    constants = {form: pairwise if form == "pairwise" else textbook for form in forms}
+    predictions: list[Tensor] = []
+    radii: dict[Form, list[Tensor]] = {form: [] for form in forms}
     with progress.task("certifying", total=len(x), unit="points") as task, frozen(model):
         for chunk in x.split(batch_size):
-            logits, error = logits_with_error(network, bound.layers, chunk)
+            logits, error, deployed = logits_with_error(network, bound, chunk, arithmetic)
             said = ask(model, chunk).double().cpu()
             check_same(said, (logits, logits))
-            deployed = DifferenceError.of(network, bound, chunk) if arithmetic == "float32" else None
-            prediction, radius = margin_radius(logits, error + evaluation_error, constants, deployed)
-            if arithmetic == "float32":
-                own = predicted_class(said)
-                prediction, radius = own, torch.where(own == prediction, radius, 0.0)
+            own = predicted_class(said) if arithmetic == "float32" else None
+            for form in forms:
+                prediction, radius = margin_radius(logits, error + evaluation_error, constants[form], deployed)
+                if own is not None:
+                    prediction, radius = own, torch.where(own == prediction, radius, 0.0)
+                radii[form].append(radius)
             predictions.append(prediction)
-            radii.append(radius)
             task.advance(len(chunk))
-    return Certificate(
-        prediction=torch.cat(predictions),
-        radius=torch.cat(radii),
-        norm="l2",
-        kind="deterministic",
-        method=f"lipschitz-margin-{form}" + ("" if arithmetic == "float32" else ", exact arithmetic"),
-        assumptions=_assumptions(bound, arithmetic, evaluation_error),
-        arithmetic=arithmetic,
-        state=ModelState.of(model),
-        exact_logits=network if arithmetic == "exact" else None,
-    )
+    return {
+        form: Certificate(
+            prediction=torch.cat(predictions),
+            radius=torch.cat(radii[form]),
+            norm="l2",
+            kind="deterministic",
+            method=f"lipschitz-margin-{form}" + ("" if arithmetic == "float32" else ", exact arithmetic"),
+            assumptions=_assumptions(bound, arithmetic, evaluation_error),
+            arithmetic=arithmetic,
+            state=ModelState.of(model),
+            exact_logits=network if arithmetic == "exact" else None,
+        )
+        for form in forms
+    }
 
 
 @dataclass(frozen=True)
@@ -121,17 +161,23 @@ class DifferenceError:
     most: Tensor  # [n] r at most, so that no sum exceeds float32
 
     @classmethod
-    def of(cls, network: nn.Sequential, bound: LipschitzBound, x: Tensor) -> DifferenceError:
-        """Around inputs ``x`` [n, …]. A last linear layer's rows are treated one by one."""
-        value, head = x.detach().double().cpu(), network[-1]
+    def of(
+        cls, head: nn.Module, bound: LipschitzBound, features: Tensor, before: Float32Error, behind: Float32Error
+    ) -> DifferenceError:
+        """From the error before and behind the last layer. The rows of a linear one are treated one by one.
+
+        Args:
+            head: the last layer.
+            bound: of the whole network.
+            features: the inputs of the last layer, [n, …].
+            before: the error of the features.
+            behind: the error of the logits.
+        """
         if type(head) not in (nn.Linear, BlockedLinear):
-            error = Float32Error.around(network, bound.layers, value)
             pairs = torch.ones_like(bound.pairs)
-            return cls(2 * error.fixed[:, None, None] * pairs, 2 * error.slope * pairs, error.most)
+            return cls(2 * behind.fixed[:, None, None] * pairs, 2 * behind.slope * pairs, behind.most)
         assert isinstance(head, nn.Linear)
-        body, layer = nn.Sequential(*list(network)[:-1]), bound.layers[-1]
-        before, features = Float32Error.around(body, bound.layers[:-1], value), body(value)
-        most = before.after(layer, sums_size(head, layer, features), bound.features).most
+        layer = bound.layers[-1]
         unit = 1.01 * layer.terms * UNIT32 if layer.terms <= MOST_TERMS else inf
         norms = head.weight.norm(dim=1) * (1 + 1e-9)
         bias = 0.0 if head.bias is None else head.bias.abs()
@@ -139,26 +185,39 @@ class DifferenceError:
         rate = unit * norms * (bound.features + before.slope)
         fixed = own[:, :, None] + own[:, None, :] + bound.pairs * before.fixed[:, None, None]
         slope = rate[:, None] + rate[None, :] + bound.pairs * before.slope
-        return cls(fixed * (1 + 1e-9), slope * (1 + 1e-9), most)
+        return cls(fixed * (1 + 1e-9), slope * (1 + 1e-9), behind.most)
 
 
-def logits_with_error(network: nn.Sequential, layers: Sequence[LayerBound], x: Tensor) -> tuple[Tensor, Tensor]:
-    """Float64 logits [n, classes] of ``network`` at ``x``, and a bound of their L2 error [n].
+def logits_with_error(
+    network: nn.Sequential, bound: LipschitzBound, x: Tensor, arithmetic: Arithmetic = "exact"
+) -> tuple[Tensor, Tensor, DifferenceError | None]:
+    """Float64 logits [n, classes] of ``network`` at ``x``, a bound of their L2 error [n], and what float32 can change.
 
-    ``layers`` are the bounds of the network's layers. Each layer multiplies the error of its input by its
-    Lipschitz constant and adds its own: the rounding of its sums for the size of its input.
+    Each layer multiplies the error of its input by its Lipschitz constant and adds its own: the rounding of its
+    sums for the size of its input.
+
+    Args:
+        network: the folded float64 network of ``bound``.
+        bound: its layers' constants.
+        x: inputs [n, …].
+        arithmetic: ``float32`` follows the error of the deployed network beside; ``exact`` returns None for it.
     """
     value = x.detach().double().cpu()
     error = torch.zeros(len(value), dtype=torch.float64)
-    for module, layer in zip(network, layers, strict=True):
+    single, grown, last = Float32Error.none(value), 1.0, (value, Float32Error.none(value))
+    for module, layer in zip(network, bound.layers, strict=True):
         if layer.terms:
             size = length(value, "l2") * (1 + rounding(value[0].numel()))
             error = error * layer.value + rounding(layer.terms) * (layer.absolute * size + layer.offset)
         else:
             error = error * layer.value
         error = error * (1 + 8 * UNIT)
+        if arithmetic == "float32":
+            last = value, single
+            single, grown = single.through(module, layer, value, grown)
         value = module(value)
-    return value, error
+    deployed = DifferenceError.of(network[-1], bound, *last, single) if arithmetic == "float32" else None
+    return value, error, deployed
 
 
 def margin_radius(

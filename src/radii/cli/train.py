@@ -34,6 +34,10 @@ RecipeName = Annotated[
 Preprocessing = Annotated[
     str | None, typer.Option(help="none, center or standardize, inside the model; the recipe's, else center.")
 ]
+Extra = Annotated[
+    str | None,
+    typer.Option(metavar="DATASET", help="More training points: another dataset or file; extra_share=0.7 of a batch."),
+]
 Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
 
 
@@ -46,6 +50,7 @@ def train(
     budget: options.OptionalBudget = None,
     threat: options.OptionalThreat = None,
     preprocessing: Preprocessing = None,
+    extra: Extra = None,
     config: Config = None,
     checkpoint_minutes: Annotated[
         float | None, typer.Option(min=0, help="Minutes between checkpoints; a kill loses no more. Default: 0.5.")
@@ -69,7 +74,7 @@ def train(
     folder = options.open_store(store, device)
     step = training(
         dataset, overrides, config, folder, model=model, method=method, recipe=recipe, budget=budget,
-        threat=threat, preprocessing=preprocessing, seed=seed,
+        threat=threat, preprocessing=preprocessing, seed=seed, extra=extra,
     )  # fmt: skip
     if checkpoint_minutes is not None:
         os.environ["RADII_CHECKPOINT_SECONDS"] = str(60 * checkpoint_minutes)
@@ -95,6 +100,7 @@ def training(
     threat: str | None,
     preprocessing: str | None,
     seed: int,
+    extra: str | None = None,
 ) -> Train:
     """The training step that the options mean: recipe at its budget and threat, then the file, then KEY=VALUE.
 
@@ -110,6 +116,7 @@ def training(
         threat: ``--threat``, for the recipe ``certified``.
         preprocessing: ``--preprocessing``; the recipe's by default.
         seed: the seed of every random stream.
+        extra: ``--extra``, a dataset of more training points.
 
     Raises:
         InputError: a name or setting is not known, or options do not go together.
@@ -135,6 +142,7 @@ def training(
         settings=parse_settings(overrides, config),
         preprocessing=preprocessing,  # type: ignore[arg-type]  # checked by the step
         seed=seed,
+        extra=None if extra is None else data_spec(extra, store),
     )
 
 

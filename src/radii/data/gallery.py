@@ -52,8 +52,8 @@ def examples(data: Data, chains: Sequence[str], columns: int = 10) -> list[tuple
 
 
 def _changed(few: Data, variant: variant_chain.Variant, whole: Data | None) -> Data:
-    if variant.kind == "subset":
-        raise InputError("A subset changes no image: leave subset out of the gallery.")
+    if variant.kind in variant_chain.POINTS:
+        raise InputError(f"{variant} says which points there are, not how images look: leave it out of the gallery.")
     if variant.kind != "pca":
         return variant.apply(few)
     if whole is None:

@@ -40,7 +40,7 @@ class Kind:
     Args:
         read: reads its argument; None if it takes none.
         pixels: the module in ``radii.data`` whose function of this name maps the pixels; it is imported when it is
-            used. None for ``pca`` and ``subset``, which need the whole dataset.
+            used. None for ``pca`` and for those of ``POINTS``, which need the whole dataset.
         meaning: what the argument is, for error messages.
     """
 
@@ -60,12 +60,14 @@ class Variant:
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     def apply(self, data: Data) -> Data:
-        """This variant of both splits; ``pca`` is fitted on train, ``subset`` takes from train only."""
+        """This variant of both splits; ``pca`` is fitted on train, those of ``POINTS`` change train only."""
         name = f"{data.name}+{self}"
         digests = self.digests(data.train.digest, data.test.digest)
-        if self.kind == "subset":
-            chosen = data.train.subset(int(self.argument))
-            train_x, train_y, test_x = chosen.x, chosen.y, data.test.x
+        if self.kind in POINTS:
+            from radii.data import made_points
+
+            points = getattr(made_points, self.kind)(data.train, int(self.argument))
+            train_x, train_y, test_x = points.x, points.y, data.test.x
         elif self.kind == "edges" and len(data.train) >= CACHED_FROM_IMAGES:
             cached = self._cached(data, digests)
             train_x, train_y, test_x = cached.train.x, data.train.y, cached.test.x
@@ -77,7 +79,7 @@ class Variant:
 
     def digests(self, train: str, test: str) -> tuple[str, str]:
         """The digests of this variant of splits with the digests ``train`` and ``test``."""
-        if self.kind == "subset":
+        if self.kind in POINTS:
             return self._hash(train), test
         if self.kind == "pca":  # the test split, too, is projected on the components of train
             return self._hash(train), self._hash(test, train)
@@ -99,7 +101,7 @@ class Variant:
         return cache.read(identity, data.name) or cache.build(identity, data.name, fill)
 
     def pixels_of(self, x: Pixels) -> Pixels:
-        """This variant of the images ``x`` [n, c, h, w]; not for ``pca`` and ``subset``."""
+        """This variant of the images ``x`` [n, c, h, w]; not for ``pca`` and those of ``POINTS``."""
         if self.kind not in KINDS:
             return _of_another_package(self, x)
         kind = KINDS[self.kind]
@@ -203,6 +205,7 @@ def _ranges(text: str) -> Any:
 
 
 VARIANTS = Registry("variant", {})  # those of other packages, by entry point only: names of datasets stand in files
+POINTS = ("subset", "rest", "deform", "draw")  # which training points there are: radii.data.made_points
 READING = ("label", "skip-bad")  # said of the file, wherever they stand
 SHAPING = ("resize", "crop", "gray")  # applied while images are decoded, where they stand first
 KINDS = {
@@ -220,4 +223,7 @@ KINDS = {
     "edges": Kind(None, "variants", ""),
     "pca": Kind(_ranges, None, "ranges of components, as 1-16,513-3072"),
     "subset": Kind(_whole, None, "the number of training points"),
+    "rest": Kind(_whole, None, "the number of training points that subset would keep"),
+    "deform": Kind(_whole, None, "the number of deformed copies of each training image"),
+    "draw": Kind(_whole, None, "the number of training points to draw"),
 }

@@ -52,10 +52,9 @@ def close_brackets(
         )
     except InputError as refusal:
         return proved, broken, nearest, (f"Complete verification is not possible: {refusal}",)
-    known = int(found.known().sum())
     note = (
-        f"Complete verification, {seconds:g} s a point: the true radius of {known} of {len(x)} predictions is known "
-        f"to {TOLERANCE:.0%}."
+        f"Complete verification, {seconds:g} s a point at most: proved and broken radius are moved towards each other "
+        f"until they meet to {TOLERANCE:.0%}."
     )
     device = broken.device
     return found.proved.numpy(), found.broken.to(device), found.nearest.to(device), (note,)

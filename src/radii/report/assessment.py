@@ -107,17 +107,27 @@ def _headline(assessment: Assessment, best: AssessedModel) -> Cards:
     distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
     proved, broken = (best.scores.median_radius(bound) for bound in ("proved", "broken"))
-    known = best.scores.radius_known()
     beyond = "; farther out, being right around one point is being wrong around another" if possible < broken else ""
     cards = (
         Card("proved", _number(proved, "down"), "half of the points are proved at least this far", "proved", "≤"),
-        Card("true", f"{known.value:.0%}", "of the predictions have a known true radius (to 1%)", "true", "≤")
-        if known.correct
-        else Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤"),
+        _truth(assessment, best),
         Card("broken", _number(broken, "up"), "the best attack breaks half of the points within it", "broken"),
         Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"),
     )
     return Cards(cards, f"Median radii of {best.name}: over all points, 0 for a wrongly classified one")
+
+
+def _truth(assessment: Assessment, best: AssessedModel) -> Card:
+    """For how many points proved and broken radius meet: of the subject, then of the other classifiers."""
+    known = {model.name: model.scores.radius_known() for model in (best, *assessment.models)}
+    if not any(share.correct for share in known.values()):
+        return Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤")
+    others = "".join(
+        f"; {name}: {share.correct} of {share.total}" for name, share in known.items() if name != best.name
+    )
+    mine = known[best.name]
+    said = f"{mine.correct} of {mine.total} predictions have a known true radius (to 1%){others}"
+    return Card("true", f"{mine.value:.0%}", said, "true", "≤")
 
 
 def _separation(assessment: Assessment) -> ChartSpec:

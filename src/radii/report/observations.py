@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from radii.rounding import format_radius
-from radii.studies.assess import REFERENCES, Assessment
+from radii.studies.assess import Assessment
+from radii.studies.reference_classifiers import REFERENCES
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ def train_step(
     settings: Settings | None = None,
     preprocessing: Preprocessing = "center",
     seed: int = 0,
+    extra: DataSpec | None = None,
 ) -> Train:
     """The training step of a model and a method by name.
 
@@ -71,6 +72,7 @@ def train_step(
             ``{"model": {"widen": 0.5}, "optimizer": {"lr": 0.1}, "epochs": 5}``.
         preprocessing: what happens to inputs inside the model.
         seed: the seed of every random stream.
+        extra: more training points: the train split of another dataset.
 
     Raises:
         InputError: a name or a setting is not known; all mistakes are reported at once.
@@ -84,6 +86,7 @@ def train_step(
             recipe=Recipe.model_validate(recipe),
             preprocessing=preprocessing,
             seed=seed,
+            extra=extra,
         )
     except ValidationError as error:
         known = [*setting_names(Recipe), *(f"model.{name}" for name in MODELS.arguments(model, {}))]
@@ -110,6 +113,7 @@ def named_training(
     settings: Settings | None = None,
     preprocessing: Preprocessing | None = None,
     seed: int = 0,
+    extra: DataSpec | None = None,
 ) -> Train:
     """The training step of a recipe by name, scaled to a budget and changed by the user's own words.
 
@@ -123,6 +127,7 @@ def named_training(
         settings: KEY=VALUE settings, laid over the recipe's.
         preprocessing: the recipe's by default, else ``center``.
         seed: the seed of every random stream.
+        extra: more training points: the train split of another dataset.
     """
     sections: Settings = {}
     if recipe is not None:
@@ -133,7 +138,7 @@ def named_training(
         model, method, preprocessing = scaled.model, scaled.method, preprocessing or scaled.preprocessing
         sections = scaled.settings
     sections = laid_over(sections, settings or {})
-    return train_step(data, model or MODEL, method or METHOD, sections, preprocessing or "center", seed)
+    return train_step(data, model or MODEL, method or METHOD, sections, preprocessing or "center", seed, extra)
 
 
 def _certified(data: DataSpec, budget: Budget | None, threat: Ball | None, name: str | None) -> Plan:
@@ -159,6 +164,7 @@ def train(
     preprocessing: Preprocessing | None = None,
     seed: int = 0,
     store: Store | None = None,
+    extra: str | Data | None = None,
 ) -> TrainedModel:
     """Train a classifier, or load the one that the same call has trained before.
 
@@ -174,6 +180,8 @@ def train(
         preprocessing: ``none``, ``center`` or ``standardize``, inside the model; the recipe's, else ``center``.
         seed: the seed of every random stream.
         store: where the run is kept; :meth:`Store.default` by default.
+        extra: more training points, as ``data``: its train split; the recipe's ``extra_share`` says how many of
+            a batch.
 
     Returns:
         The model in eval mode, its architecture and its run.
@@ -195,6 +203,7 @@ def train(
         settings=settings,
         preprocessing=preprocessing,
         seed=seed,
+        extra=None if extra is None else data_spec(extra, store),
     )
     return load_trained(store.ensure(step), trust={step.model.name})
 

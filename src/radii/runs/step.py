@@ -37,6 +37,8 @@ STEPS = Registry(
         "volume": "radii.papers.paper_steps:MeasureVolume",
         "interclass": "radii.papers.paper_steps:MeasureInterclassDistance",
         "spectrum": "radii.papers.paper_steps:MeasureSpectrum",
+        "one-dimension": "radii.papers.one_dimension:OneDimension",
+        "nearby-accuracy": "radii.papers.nearby_accuracy:NearbyAccuracy",
         "neighbor-distances": "radii.papers.paper_steps:MeasureNeighborDistances",
     },
 )

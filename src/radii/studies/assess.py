@@ -11,30 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from radii.data.dataset import Data, Preprocessing
+from radii.data.dataset import Data
 from radii.errors import InputError, checked
 from radii.evaluation.scores import Scores
 from radii.runs.executors import run_steps
-from radii.runs.inputs import DataSpec
 from radii.runs.model_source import ModelSource
-from radii.runs.planning import data_spec, train_step
+from radii.runs.planning import data_spec
 from radii.runs.score_files import load_scores
 from radii.runs.step import Step
 from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
+from radii.studies.reference_classifiers import INPUTS_SHOWN, INTERVAL, LIPSCHITZ, REFERENCES, STANDARD, classifiers
 from radii.studies.usual_threats import usual_threat
 from radii.tables import Field, Table, table
 from radii.threat import Ball
-from radii.training.certified import certified_plan
 
 if TYPE_CHECKING:
     from radii.studies.scaling_forecast import Forecast
     from radii.studies.subset_curve import SubsetCurve
 
-STANDARD, LIPSCHITZ, INTERVAL = "standard", "1-Lipschitz", "interval-trained"
-REFERENCES = (STANDARD, LIPSCHITZ, INTERVAL)
-INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
+PARTS = 4  # steps among which the points are divided where each takes its time of complete verification
 
 
 @dataclass(frozen=True)
@@ -270,6 +267,7 @@ def plan_assessment(
             points=points,
             seed=seed,
             complete=complete,
+            parts=min(PARTS, points, len(loaded.test)) if complete > 0 and suite != "sampled" else 1,
         )
         for name, model in subjects.items()
     }
@@ -362,33 +360,3 @@ def _curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCurve | 
     from radii.studies.subset_curve import subset_curve
 
     return subset_curve(training, data, ball, name)
-
-
-def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
-    """The two trainings: a standard network, then the family that can be proved in the threat's norm.
-
-    Args:
-        spec: the dataset.
-        data: the same, loaded.
-        ball: the threat.
-        epochs: passes over the training data; None for about 30,000 inputs.
-        seed: the seed of every random stream.
-
-    Returns:
-        The steps by name, ``standard`` first, then ``1-Lipschitz`` or, for a Linf threat, ``interval-trained``.
-    """
-    settings: dict[str, Any] = {
-        "epochs": epochs or max(3, round(INPUTS_SHOWN / len(data.train))),
-        "batch_size": min(256, max(16, len(data.train) // 45)),
-    }
-    plain, narrow = ("lenet5", {"model": {"widen": 0.25}}) if data.train.is_image else ("mlp", {})
-    # features come in any unit; pixels need no scaling, which would also scale every radius
-    inside: Preprocessing = "center" if data.train.box is not None else "standardize"
-    recipe = certified_plan(data.train, ball, "smoke")
-    length = {} if epochs is None else {"steps": 0, "epochs": epochs}
-    return {
-        STANDARD: train_step(spec, plain, "natural", {**settings, **narrow}, inside, seed),
-        INTERVAL if ball.norm == "linf" else LIPSCHITZ: train_step(
-            spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed
-        ),
-    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 
@@ -34,6 +34,7 @@ AXES = {
     "method": "method",
 }
 ALL_POINTS = "all"
+STEEPNESS = "local Lipschitz, at least"
 
 
 class EvaluateMeasure(Spec):
@@ -43,24 +44,20 @@ class EvaluateMeasure(Spec):
     suite: str = "standard"
     points: int = pydantic.Field(1000, ge=1)
     minimum_norm: bool = False
-
-    def step(self, training: Train) -> Evaluate:
-        """The evaluation of one training."""
-        return Evaluate(
-            model=training,
-            data=training.data,
-            ball=Ball.parse(self.threat),
-            suite=self.suite,
-            points=self.points,
-            minimum_norm=self.minimum_norm,
-        )
+    lipschitz: bool = False
+    split: Literal["test", "train", "both"] = "test"
 
 
 class CertifyMeasure(Spec):
-    """``[measure.certify]``: clean and certified accuracy of 1-Lipschitz networks at L2 radii."""
+    """``[measure.certify]``: clean and certified accuracy at L2 radii, by margins unless a method is named.
+
+    ``smoothing`` and ``estimate`` need ``sigma``, the standard deviation of the noise.
+    """
 
     radii: tuple[float, ...] = pydantic.Field(min_length=1)
-    points: int = pydantic.Field(2000, ge=1)
+    points: int = pydantic.Field(10_000, ge=1)
+    method: Literal["margin", "auto", "smoothing", "estimate"] = "margin"
+    sigma: float | None = pydantic.Field(None, gt=0)
 
 
 class ProveMeasure(Spec):
@@ -102,6 +99,7 @@ class Axes(Spec):
     sizes: tuple[int, ...] = ()
     seeds: tuple[int, ...] = pydantic.Field((0,), min_length=1)
     preprocessing: Preprocessing = "center"
+    extra: str | None = None
     settings: dict[str, Any] = {}
     measure: Measure = Measure()
 
@@ -136,15 +134,22 @@ class Grid:
     def _training(self, data: DataSpec, model: Part, method: Part, seed: int) -> Train:
         settings = laid_over(laid_over(self.axes.settings, model.settings), method.settings)
         arguments = {"model": dict(model.arguments), "method": dict(method.arguments)}
-        return train_step(data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed)
+        extra = None if self.axes.extra is None else DataSpec.of(self.axes.extra)
+        return train_step(
+            data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed, extra
+        )
 
     def _measurements(self, training: Train, model: Part) -> dict[str, Step]:
         steps: dict[str, Step] = {}
         measure = self.axes.measure
         if (wanted := measure.evaluate) is not None:
-            steps["evaluate"] = wanted.step(training)
-        if (beside := measure.beside) is not None:
-            steps["beside"] = beside.step(training)
+            splits: tuple[Literal["test", "train"], ...] = (
+                ("test", "train") if wanted.split == "both" else (wanted.split,)
+            )
+            for split in splits:
+                steps["evaluate" if split == "test" else "evaluate, train"] = _evaluation(training, wanted, split)
+        if measure.beside is not None:
+            steps["beside"] = _evaluation(training, measure.beside, "test")
         if measure.certify is not None:
             steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
         if (proof := measure.prove) is not None:
@@ -152,7 +157,9 @@ class Grid:
             steps["prove"] = Prove(
                 model=training, data=training.data, ball=ball, method=proof.method, points=proof.points
             )
-        steps = {name: step for name, step in steps.items() if not model.measure or name in model.measure}
+        steps = {
+            name: step for name, step in steps.items() if not model.measure or name.partition(",")[0] in model.measure
+        }
         return steps or {"train": training}
 
 
@@ -190,9 +197,24 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     columns: list[Field | str] = [
         *(Field(axis, AXES[axis]) for axis in shown),
         "seeds",
-        *(Field(metric, metric, percent=True) for metric in metrics),
+        *(Field(metric, metric, percent=not metric.startswith(STEEPNESS)) for metric in metrics),
     ]
-    return Findings(table(rows, columns), (_chart(rows, shown, metrics),) if rows else ())
+    drawn = [metric for metric in metrics if not metric.startswith(STEEPNESS)]
+    return Findings(table(rows, columns), (_chart(rows, shown, drawn),) if rows else ())
+
+
+def _evaluation(training: Train, wanted: EvaluateMeasure, split: Literal["test", "train"]) -> Evaluate:
+    """The attack and the certificates that ``wanted`` asks for, on one split of the training's data."""
+    return Evaluate(
+        model=training,
+        data=training.data,
+        ball=Ball.parse(wanted.threat),
+        suite=wanted.suite,
+        points=wanted.points,
+        minimum_norm=wanted.minimum_norm,
+        split=split,
+        lipschitz=wanted.lipschitz,
+    )
 
 
 def figures(cell: Measured) -> dict[str, float]:
@@ -200,24 +222,34 @@ def figures(cell: Measured) -> dict[str, float]:
     result = cell.result
     match cell.place["measure"]:
         case "evaluate":
-            return {
-                "clean": result["test_accuracy"],
-                "proved": result["robust_accuracy_at_least"],
-                "unbroken": result["robust_accuracy_at_most"],
-            }
+            return _attacked(result)
+        case "evaluate, train":
+            return {f"{name}, train": value for name, value in _attacked(result).items()}
         case "beside":
             at_most, at_least = result["robust_accuracy_at_most"], result["robust_accuracy_at_least"]
             return {"beside: proved": at_least, "beside: unbroken": at_most}
         case "certify":
-            proved = zip(result["radii"], result["test"]["certified"], strict=True)
+            word = "certified" if "certified" in result["test"] else "estimated"
+            proved = zip(result["radii"], result["test"][word], strict=True)
             return {
                 "clean": result["test"]["clean"]["value"],
-                **{f"certified at {radius:.4g}": share["value"] for radius, share in proved},
+                **{f"{word} at {radius:.4g}": share["value"] for radius, share in proved},
             }
         case "prove":
             return {name: result[name]["value"] for name in ("clean", "proved", "unbroken")}
         case _:
             return {"clean": result["test_accuracy"], "clean, train": result["train_accuracy"]}
+
+
+def _attacked(result: Mapping[str, Any]) -> dict[str, float]:
+    """What an evaluation found; the local Lipschitz constant is a search's, so at least this."""
+    steep = result.get("local_lipschitz")
+    return {
+        "clean": result["test_accuracy"],
+        "proved": result["robust_accuracy_at_least"],
+        "unbroken": result["robust_accuracy_at_most"],
+        **({} if steep is None else {STEEPNESS: steep}),
+    }
 
 
 def _chart(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) -> ChartSpec:

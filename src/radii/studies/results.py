@@ -19,7 +19,6 @@ from radii.errors import InputError
 from radii.runs.step import plan
 from radii.runs.store import Run, Store
 from radii.spec import read_json
-from radii.studies.step_words import describe
 from radii.studies.study import Findings, Measured, Study
 
 SHIPPED = Path(str(files("radii"))) / "papers" / "results"  # results of the papers' studies that come with radii
@@ -68,6 +67,8 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
     kept = {key: value for key, value in environment.items() if key not in ("seconds", "threads")}
     done = [step for step in plan([cell.step for cell in cells]) if store.is_done(step)]
     seconds = sum(Run(store.folder(step)).environment["seconds"] for step in done)
+    from radii.studies.step_words import describe  # it loads every step, and reading results needs none
+
     setups = {cell.step.run_id: describe(cell.step) for cell in cells if store.is_done(cell.step)}
     return Evidence(study.name, budget, len(cells), tuple(measured), kept, seconds=seconds, setups=setups)
 

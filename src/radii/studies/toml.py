@@ -193,14 +193,14 @@ def _part(table: Mapping[str, Any], where: str, faults: _Faults) -> Part | None:
 
 
 def _check_data(axes: Axes, faults: _Faults, at: str) -> None:
-    for name in axes.data:
+    for key, name in (*(("data", name) for name in axes.data), *((("extra", axes.extra),) if axes.extra else ())):
         try:
             base, _ = variant_chain.split(name)
             if base not in hub.KNOWN:
                 with sources.only_local():
                     sources.locate(base)
         except InputError as error:
-            faults.add(f"{at}data", str(error))
+            faults.add(f"{at}{key}", str(error))
     for variant in axes.variants:
         try:
             variant_chain.split(source("digits", variant, 0))
@@ -222,6 +222,8 @@ def _check_measure(measure: Measure, faults: _Faults, at: str) -> None:
             continue
         if name == "prove" and ball.norm not in ("l2", "linf"):
             faults.add(f"{at}measure.prove.threat", f"bounds exist for l2 and linf balls, got {ball} instead.")
+    if (proofs := measure.certify) is not None and (proofs.method in ("smoothing", "estimate")) != bool(proofs.sigma):
+        faults.add(f"{at}measure.certify.sigma", "write it for the methods smoothing and estimate, and only for them.")
     for name, attacks in (("evaluate", measure.evaluate), ("beside", measure.beside)):
         if attacks is not None and attacks.suite not in {*SUITES, *FORMER_NAMES}:
             faults.add(f"{at}measure.{name}.suite", str(unknown_name("suite", attacks.suite, SUITES)))

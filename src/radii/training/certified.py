@@ -9,14 +9,14 @@ training images only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 from radii.budget import Budget, check_budget
 from radii.data.dataset import Dataset
 from radii.threat import Ball
 from radii.training.certified_intervals import interval_plan
-from radii.training.recipes import Plan
+from radii.training.recipes import Plan, Settings
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Length:
     """The size of a training at one budget.
 
     Args:
-        work: multiply-adds of all forward passes, see :func:`multiply_adds`; 4e11 are about a core-minute.
+        work: multiply-adds of all forward passes, see :func:`multiply_adds`; 3.8e11 are about a core-minute.
         epochs: the largest number of passes over the data; small datasets reach it before ``work``.
         width: channels of the network for images of many tokens.
     """
@@ -35,12 +35,15 @@ class Length:
 
 
 LENGTHS: dict[Budget, Length] = {
-    "smoke": Length(work=4e11, epochs=60, width=128),  # a core-minute
+    "smoke": Length(work=3.8e11, epochs=60, width=128),  # a core-minute
     "cpu": Length(work=8e12, epochs=200, width=192),  # twenty core-minutes
     "night": Length(work=4.8e13, epochs=400, width=256),  # two core-hours
 }
-DEPTH, FEWEST_EPOCHS = 4, 2
+OPTIMIZER: Settings = {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3}
+DEPTH, FEWEST_EPOCHS = 4, 1
 MOST_WIDTH = 512
+FIRST, LAST = 2.0, 0.6  # the temperatures of the loss over the middle one
+MIX, OVERLAP = 4, 1  # where there are many tokens: a quarter of the channels is mixed, patches overlap by a pixel
 
 
 def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
@@ -50,10 +53,11 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
     L1 ball, which the L2 ball of the same radius contains, the network is
     :class:`radii.models.zoo.isometric.Isometric` under orthogonalized
     momentum, with the loss T * CE((s - o * onehot) / T). The target radius r
-    sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the temperature:
-    T is the larger of 0.5 (4 / e)^(1/4), kept within [0.3, 0.5], and 2 r for color
+    sets the offset, o = 0.6 + 0.9 r, and with the number of epochs e the middle temperature M:
+    the larger of 0.5 (4 / e)^(1/4), kept within [0.3, 0.5], and 2 r for color
     images or 0.2 + 0.3 r^2 for grey images and features, whose classes are farther apart.
-    Long trainings can afford to look at small margins, large radii must not.
+    Long trainings can afford to look at small margins, large radii must not. T falls linearly from 2 M to
+    0.6 M: large margins first, the doubtful points last.
 
     Args:
         data: the training split; its size and shape matter, no label is read.
@@ -76,14 +80,19 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
     batch_size = (256 if few_tokens else 128) if len(data) >= 10_000 else max(8, min(64, len(data) // 20))
     steps = length.work / multiply_adds(data.shape, model, batch_size)
     epochs = min(max(steps * batch_size / len(data), FEWEST_EPOCHS), length.epochs)
+    middle = temperature(ball.radius, epochs, color)
     settings: dict[str, Any] = {
         "steps": max(1, round(epochs * len(data) / batch_size)),
         "batch_size": batch_size,
         "test_every": 0,
-        "optimizer": {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3},
+        "optimizer": OPTIMIZER,
         "augmentation": augmentation(data.shape, epochs),
         "model": model,
-        "method": {"offset": offset(ball.radius), "temperature": temperature(ball.radius, epochs, color)},
+        "method": {
+            "offset": offset(ball.radius),
+            "first_temperature": round(FIRST * middle, 3),
+            "temperature": round(LAST * middle, 3),
+        },
     }
     # features come in any unit; pixels need no scaling, which would also scale every radius
     return Plan("isometric", "offset-cross-entropy", "center" if data.box is not None else "standardize", settings)
@@ -95,7 +104,7 @@ def offset(radius: float) -> float:
 
 
 def temperature(radius: float, epochs: float, color: bool) -> float:
-    """The temperature of the loss from ``radius``, ``epochs`` and ``color``; a larger one rewards larger margins."""
+    """The middle temperature of the loss from ``radius``, ``epochs`` and ``color``; a larger one rewards margins."""
     by_length = min(max(0.5 * (4 / epochs) ** 0.25, 0.3), 0.5)
     by_radius = min(2 * radius, 2.0) if color else 0.2 + 0.3 * radius**2
     return round(max(by_length, by_radius), 3)
@@ -110,9 +119,11 @@ def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
         return {"width": _even(max(64, min(shape[0], MOST_WIDTH))), "depth": DEPTH}
     channels, side = shape[0], max(shape[1:])
     tokens = 1 if side <= 12 else 2 if channels == 1 else 8
-    patch = channels * (-(-side // tokens)) ** 2
-    wide = max(width if tokens == 8 else 128, min(patch, MOST_WIDTH))
-    return {"width": -(-wide // 32) * 32, "depth": DEPTH, "tokens": tokens, "shift": 32 if tokens == 8 else 16}
+    patch = -(-side // tokens)
+    many = {"mix": MIX, "overlap": OVERLAP if patch >= 4 else 0} if tokens == 8 else {}
+    numbers = channels * (patch + 2 * many.get("overlap", 0)) ** 2
+    wide = max(width if tokens == 8 else 128, min(numbers, MOST_WIDTH))
+    return {"width": -(-wide // 32) * 32, "depth": DEPTH, "tokens": tokens, "shift": 32 if tokens == 8 else 16, **many}
 
 
 def multiply_adds(shape: tuple[int, ...], model: dict[str, Any], batch_size: int) -> float:
@@ -126,9 +137,12 @@ def multiply_adds(shape: tuple[int, ...], model: dict[str, Any], batch_size: int
         model: the arguments of the network, see :func:`network`.
         batch_size: points in one batch.
     """
-    tokens = 1 if len(shape) == 1 else model["tokens"] ** 2
-    patch, width, depth = prod(shape) / tokens, model["width"], model["depth"]
-    return batch_size * tokens * width * (patch + (depth - 1) * width) + 2 * depth * width**3
+    tokens, width, depth, patch = 1, model["width"], model["depth"], float(shape[0])
+    if len(shape) == 3:
+        tokens = model["tokens"] ** 2
+        patch = shape[0] * (sqrt(prod(shape[1:]) / tokens) + 2 * model.get("overlap", 0)) ** 2
+    mixed = tokens * (width // model["mix"]) if model.get("mix") else 0
+    return batch_size * tokens * (width * (patch + (depth - 1) * width) + mixed) + 2 * depth * width**3
 
 
 def augmentation(shape: tuple[int, ...], epochs: float) -> dict[str, Any]:

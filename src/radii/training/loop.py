@@ -22,8 +22,10 @@ from torch import Tensor, nn
 from radii import progress
 from radii.data.batches import Batches
 from radii.data.dataset import Dataset
+from radii.data.joined_batches import JoinedBatches
 from radii.errors import InputError
 from radii.models.classifier import predict
+from radii.models.initializations import start_from
 from radii.models.io.tensor_files import write_tensors
 from radii.models.memory_order import channels_last
 from radii.randomness import stream_seed
@@ -148,6 +150,7 @@ def train(
     test: Dataset | None = None,
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 30.0,
+    extra: Dataset | None = None,
 ) -> History:
     """Train ``model`` in place, on its own device.
 
@@ -163,6 +166,7 @@ def train(
         test: points on which accuracy is measured after every ``recipe.test_every`` epochs; default none.
         checkpoint: file of the state; training continues from it if it exists; default none.
         checkpoint_seconds: seconds between two checkpoints; default 30.
+        extra: more training points, of which every batch has the same share; default none.
 
     Returns:
         Loss and accuracies of every epoch.
@@ -172,8 +176,9 @@ def train(
             stays), or a setting does not fit the data.
     """
     crew, device = team(), next(model.parameters()).device
-    batches = Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
+    batches = _batches(data, extra, recipe, seed)
     total = recipe.length(len(batches))
+    start_from(model, recipe.init, seed)
     average = WeightAverage(model, recipe.average) if recipe.average else None
     course = _Course(model, recipe.optimizer.make(model.parameters()), recipe.optimizer, checkpoint, average)
     course.resume()
@@ -212,7 +217,15 @@ def train(
     return History(tuple(course.history), course.seconds)
 
 
-def _remaining(batches: Batches, total: int, done: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(data: Dataset, extra: Dataset | None, recipe: Recipe, seed: int) -> Batches | JoinedBatches:
+    if extra is not None:
+        return JoinedBatches(data, extra, recipe.batch_size, recipe.extra_share, seed, recipe.augmentation)
+    if recipe.extra_share:
+        raise InputError("extra_share belongs to extra points; name them with --extra, or leave it out.")
+    return Batches(data, recipe.batch_size, seed=seed, augment=recipe.augmentation)
+
+
+def _remaining(batches: Batches | JoinedBatches, total: int, done: int) -> Iterator[tuple[Tensor, Tensor]]:
     first, start = divmod(done, len(batches))
     for epoch in range(first, math.ceil(total / len(batches))):
         begin = start if epoch == first else 0

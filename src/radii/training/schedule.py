@@ -133,9 +133,17 @@ class Recipe(Spec):
         test_every: epochs between two test accuracies in the history; 0: none.
         average: above 0, training ends with the exponential moving average of the
             weights with this decay per step; 0: with the last weights.
+        init: the weights at the start: the network's own, or ``orthogonal``, ``identity`` or ``kaiming``.
+        extra_share: the share of extra points in a batch; 0: their share of all points.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"steps": 0, "test_every": 1, "average": 0.0}
+    neutral: ClassVar[dict[str, Any]] = {
+        "steps": 0,
+        "test_every": 1,
+        "average": 0.0,
+        "init": "own",
+        "extra_share": 0.0,
+    }
 
     epochs: int = Field(20, ge=1)
     batch_size: int = Field(256, ge=1)
@@ -144,6 +152,8 @@ class Recipe(Spec):
     steps: int = Field(0, ge=0)
     test_every: int = Field(1, ge=0, description="epochs between test accuracies in the history; 0: none")
     average: float = Field(0.0, ge=0, lt=1)
+    init: Literal["own", "orthogonal", "identity", "kaiming"] = "own"
+    extra_share: float = Field(0.0, ge=0, lt=1)
 
     def length(self, batches: int) -> int:
         """Number of steps, with ``batches`` in one pass over the data."""

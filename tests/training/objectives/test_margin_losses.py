@@ -48,7 +48,17 @@ def test_objectives_call_the_model_once() -> None:
         loss.value.backward()
 
 
+def test_the_temperature_moves_linearly() -> None:
+    """At each moment the loss is the one of a constant temperature, from the first one to the last."""
+    moving = OffsetCrossEntropy(offset=0.5, temperature=0.2, first_temperature=1.0)
+    for number, now in ((0, 1.0), (5, 0.6), (10, 0.2)):
+        value = moving.loss(nn.Identity(), LOGITS, LABELS, Moment(number, 10)).value
+        torch.testing.assert_close(value, offset_cross_entropy(LOGITS, LABELS, 0.5, now))
+
+
 def test_bad_settings() -> None:
+    with pytest.raises(InputError, match="temperature must be positive"):
+        OffsetCrossEntropy(first_temperature=-1.0)
     with pytest.raises(InputError, match="temperature must be positive"):
         OffsetCrossEntropy(temperature=0.0)
     with pytest.raises(InputError, match="t must be at least 0"):

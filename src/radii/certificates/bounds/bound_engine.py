@@ -33,7 +33,6 @@ from radii.certificates.bounds.rows import (
     gamma,
     least,
     pick,
-    relu_lines,
     through_relu,
 )
 from radii.certificates.bounds.windows import both_sides, windowed
@@ -272,7 +271,7 @@ class Engine:
                 if visit is not None:
                     visit(place, A)
                 alpha = None if alphas is None else alphas.get(place)
-                back, constant = self._through(step, A, known, dom, alpha)
+                back, constant = self.through(step, A, known, dom, alpha)
                 total = total + constant
                 source = step.inputs[0]
                 if betas is not None and source in betas and back is not None:
@@ -346,27 +345,34 @@ class Engine:
         assert step.relu is not None
         if dom is None:
             dom = torch.zeros(len(A), dtype=torch.int64) if len(known.domain) == 1 else torch.arange(len(A))
-        under, over, lift = relu_lines(step.relu, known.lower[source], known.upper[source])
-        under_dom = dom
-        if alphas is not None and place in alphas:
-            under, under_dom = torch.where(lift[dom] > 0, alphas[place], under[dom]), torch.arange(len(A))
-        extra = A.new_zeros(0, A.shape[1]) if betas is None else betas.get(source, A.new_zeros(0, A.shape[1]))
+        under, over, lift = known.lines(step.relu, source)
+        none = A.new_zeros(0, A.shape[1])
+        alpha = none if alphas is None else alphas.get(place, none)
+        extra = none if betas is None else betas.get(source, none)
         A = A.contiguous() if owned else A.clone(memory_format=torch.contiguous_format)
         bias = torch.zeros(A.shape[1], dtype=A.dtype) if before.bias is None else before.bias
         arrays = [
-            value.contiguous().numpy()
-            for value in (A, dom, under, under_dom, extra, over, lift, known.error[source], bias)
+            value.contiguous().numpy() for value in (A, dom, under, alpha, extra, over, lift, known.error[source], bias)
         ]
         kernel: Any = through_relu
         kernel(*arrays, 1 + 1.01 * gamma(A.shape[1] + 4, self.unit), total.numpy())
         return A
 
-    def _through(
-        self, step: Bend, A: Tensor, known: ValueBounds, dom: Tensor | None, alpha: Tensor | None
+    def through(
+        self, step: Bend, A: Tensor, known: ValueBounds, dom: Tensor | None, alpha: Tensor | None = None
     ) -> tuple[Tensor | None, Tensor]:
+        """Rows of what a layer that is not linear reads, from rows ``A`` of its result, and their constants.
+
+        Args:
+            step: the layer.
+            A: coefficients [R, d].
+            known: bounds of what it reads.
+            dom: the domain of each row.
+            alpha: lower slopes of a ReLU for each row.
+        """
         low, high = known.lower[step.inputs[0]], known.upper[step.inputs[0]]
         if step.relu is not None:
-            under, over, lift = relu_lines(step.relu, low, high)
+            under, over, lift = known.lines(step.relu, step.inputs[0])
             under, over, lift = pick(under, dom), pick(over, dom), pick(lift, dom)
             if alpha is not None:
                 under = torch.where(lift > 0, alpha, under)

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.certificates.bounds.bound_engine import Engine
-from radii.certificates.bounds.crown_margins import crown_margins
-from radii.certificates.bounds.lower_margins import METHODS, Method, lower_margins, margin_specs
+from radii.certificates.bounds.lower_margins import METHODS, Method, crown_margins, lower_margins, margin_specs
 from radii.certificates.bounds.network import Network, build
 from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.propagation import Region, forward

@@ -14,9 +14,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.propagation import Bounds, Region, Slopes, backward, forward, of_input, step
 from radii.certificates.bounds.relaxations import Affine, Relu, Sum
+from radii.certificates.bounds.rows import Domain
+from radii.certificates.bounds.slope_ascent import hidden_ascent, raised
 from radii.errors import unknown_name
 
 Method = Literal["ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter"]
@@ -138,3 +141,41 @@ def _ascended(network: Network, bounds: dict[int, Bounds], region: Region, specs
                 for number, layer in relus.items():
                     slopes[number].clamp_(layer.slope, 1.0)
     return best
+
+
+def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0) -> Tensor:
+    """Lower bounds of specs . logits [n, s] over ``region``, float64.
+
+    With ``steps`` the lower slopes are ascended (alpha-CROWN; Xu et al. 2021): those of the margins first, then
+    those of hidden values too, on the margins that are still open.
+
+    Args:
+        engine: bounds of the network.
+        region: the inputs; in float64.
+        specs: coefficients of the logits [n, s, classes].
+        steps: ascent steps in the lower slopes of every row; 0 for CROWN.
+    """
+    low, high, center = (value.double().flatten(1) for value in (region.lower, region.upper, region.center))
+    margins = []
+    with torch.no_grad():
+        for i in range(len(low)):
+            around = None if region.radius is None else center[i : i + 1]
+            domain = Domain(low[i : i + 1], high[i : i + 1], around, region.radius)
+            margins.append(_crown_margins(engine, domain, specs[i].to(engine.program.dtype), steps))
+    return torch.stack(margins)
+
+
+def _crown_margins(engine: Engine, domain: Domain, rows: Tensor, steps: int) -> Tensor:
+    """Bounds of the rows over one region, the cheapest way first."""
+    known, output = engine.bounds(domain), engine.program.output
+    lowers = engine.lower(known, output, rows.clone())
+    if not steps or bool((lowers > 0).all()):
+        return lowers
+    if not engine.relus:
+        return lowers
+    lowers = torch.maximum(lowers, raised(engine, known, output, rows, None, steps))
+    open_ = torch.nonzero(lowers <= 0)[:, 0]
+    if len(open_):
+        known = engine.bounds(domain, refine=hidden_ascent(engine, steps))
+        lowers[open_] = torch.maximum(lowers[open_], raised(engine, known, output, rows[open_], None, steps))
+    return lowers

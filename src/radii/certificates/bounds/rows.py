@@ -47,12 +47,29 @@ class ValueBounds:
     finite: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
     balls: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # |value| <= first + radius times second
     forms: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # domain, place, slopes in the input
+    _lines: dict[int, tuple[Tensor, Tensor, float, tuple[Tensor, Tensor, Tensor]]] = field(default_factory=dict)
 
     def __getitem__(self, rows: Any) -> ValueBounds:
         def part(values: dict[int, Tensor]) -> dict[int, Tensor]:
             return {number: value[rows] for number, value in values.items()}
 
         return ValueBounds(self.domain[rows], part(self.lower), part(self.upper), part(self.error), self.finite[rows])
+
+    def lines(self, layer: Relu, source: int) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`relu_lines` of a ``layer`` on the value ``source``, computed once for the bounds it has."""
+        low, high = self.lower[source], self.upper[source]
+        cached = self._lines.get(source)
+        if cached is None or cached[0] is not low or cached[1] is not high or layer.slope != cached[2]:
+            cached = (low, high, layer.slope, relu_lines(layer, low, high))
+            self._lines[source] = cached
+        return cached[3]
+
+    def fix_signs(self, source: int, rows: Tensor, places: Tensor, signs: Tensor) -> None:
+        """Fix the ``signs`` of coordinates ``places`` of ``source`` in the domains ``rows``, in place."""
+        low, high = self.lower[source][rows, places], self.upper[source][rows, places]
+        self.lower[source][rows, places] = torch.where(signs > 0, low.clamp_min(0), low)
+        self.upper[source][rows, places] = torch.where(signs < 0, high.clamp_max(0), high)
+        self._lines.pop(source, None)
 
 
 def gamma(terms: float, unit: float) -> float:
@@ -114,18 +131,67 @@ def _least_in_cut_ball(A: Tensor, low: Tensor, high: Tensor, center: Tensor, rad
     For every m >= 0, A . x >= min over the box of A . x + m (|x - c|^2 - r^2), whose minimizer is
     clip(c - A / 2m). The multiplier at which it has distance r is found by bisection.
     """
-    with torch.no_grad():
-        most = A.norm(dim=1, keepdim=True) / (2 * radius) + 1e-300
-        least_, most_ = torch.zeros_like(most), most
+    x, rest = np.empty(A.shape), np.empty(len(A))
+    ends = (value.expand(len(A), -1).contiguous().numpy() for value in (low, high, center))
+    kernel: Any = cut_ball
+    kernel(A.detach().contiguous().numpy(), *ends, radius, x, rest)
+    return (A * torch.from_numpy(x)).sum(1) + torch.from_numpy(rest)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cut_ball(
+    A: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    center: NDArray[np.float64],
+    radius: float,
+    x: NDArray[np.float64],
+    rest: NDArray[np.float64],
+) -> None:
+    """Fill ``x`` [R, d] and ``rest`` [R] so that A[r] . z >= A[r] . x[r] + rest[r] for all z of ball and box r.
+
+    Boxes have the ends ``low`` and ``high`` [R, d], balls the ``center`` [R, d] and one ``radius``. The constant has
+    m (|x - c|^2 + r^2) times its rounding taken off.
+    """
+    rows, size = A.shape
+    for r in range(rows):
+        length = 0.0
+        for j in range(size):
+            length += A[r, j] * A[r, j]
+        least_, most = 0.0, np.sqrt(length) / (2 * radius) + 1e-300
         for _ in range(HALVINGS):
-            middle = (least_ + most_) / 2
-            far = (torch.clamp(center - A / (2 * middle + 1e-300), low, high) - center).square().sum(1, keepdim=True)
-            least_ = torch.where(far > radius**2, middle, least_)
-            most_ = torch.where(far > radius**2, most_, middle)
-        x = torch.clamp(center - A / (2 * most_ + 1e-300), low, high)
-        away = (x - center).square().sum(1)
-        rest = most_[:, 0] * (away - radius**2) - most_[:, 0] * (away + radius**2) * (A.shape[1] + 8) * 2.0**-50
-    return (A * x).sum(1) + rest
+            middle = (least_ + most) / 2
+            far = 0.0
+            for j in range(size):
+                step = min(max(center[r, j] - A[r, j] / (2 * middle + 1e-300), low[r, j]), high[r, j]) - center[r, j]
+                far += step * step
+            if far > radius * radius:
+                least_ = middle
+            else:
+                most = middle
+        away = 0.0
+        for j in range(size):
+            x[r, j] = min(max(center[r, j] - A[r, j] / (2 * most + 1e-300), low[r, j]), high[r, j])
+            away += (x[r, j] - center[r, j]) ** 2
+        rest[r] = most * (away - radius * radius) - most * (away + radius * radius) * (size + 8) * 2.0**-50
+
+
+def lowest_input(A: Tensor, domain: Domain, dom: Tensor) -> Tensor:
+    """The inputs [R, d] of the regions ``dom`` at which ``A`` . x is least, or nearly: a corner, or the rim of a ball.
+
+    Args:
+        A: coefficients [R, d].
+        domain: the regions.
+        dom: the region of each row.
+    """
+    low, high = pick(domain.lower, dom), pick(domain.upper, dom)
+    if domain.radius is None or domain.center is None:
+        return torch.where(A > 0, low, torch.where(A < 0, high, (low + high) / 2))
+    center, x, rest = pick(domain.center, dom), torch.empty(A.shape, dtype=torch.float64), np.empty(len(A))
+    kernel: Any = cut_ball
+    arrays = (value.double().contiguous().numpy() for value in (A, low, high, center))
+    kernel(*arrays, domain.radius, x.numpy(), rest)
+    return x
 
 
 def pick(value: Tensor, dom: Tensor | None) -> Tensor:
@@ -145,7 +211,7 @@ def through_relu(
     A: NDArray[Any],
     dom: NDArray[np.int64],
     under: NDArray[Any],
-    under_dom: NDArray[np.int64],
+    alpha: NDArray[Any],
     extra: NDArray[Any],
     over: NDArray[Any],
     lift: NDArray[Any],
@@ -159,18 +225,19 @@ def through_relu(
     A . relu(z) >= A' . z + constant, with A' = ``under`` A where A > 0 and ``over`` A elsewhere, and the constant
     ``lift`` A where A < 0; then A' . ``bias`` - |A'| . ``error`` of the layer that computes z. Sums are float64;
     ``raised`` is at least 1 and makes the constant, which is negative, larger than its rounding. Row r has the
-    slopes and errors of domain ``dom[r]`` and row ``under_dom[r]`` of ``under``; ``extra`` [R, d] or [0, d] is
-    added to A'.
+    slopes and errors of domain ``dom[r]``; ``alpha`` [R, d] or [0, d] takes the place of ``under`` where a ReLU is
+    open, and ``extra`` [R, d] or [0, d] is added to A'.
     """
     rows, size = A.shape
     for r in range(rows):
         d = dom[r]
-        lower, upper, offset, slack = under[under_dom[r]], over[d], lift[d], error[d]
+        lower, upper, offset, slack = under[d], over[d], lift[d], error[d]
         constant, rest = 0.0, 0.0
         row = A[r]
         for j in range(size):
             positive, negative = max(row[j], 0), min(row[j], 0)
-            back = positive * lower[j] + negative * upper[j]
+            slope = alpha[r, j] if alpha.shape[0] > 0 and offset[j] > 0 else lower[j]
+            back = positive * slope + negative * upper[j]
             if extra.shape[0] > 0:
                 back += extra[r, j]
             row[j] = back

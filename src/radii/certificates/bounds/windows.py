@@ -155,6 +155,6 @@ def _relu(engine: Engine, known: ValueBounds, windows: _Windows, step: Bend, tot
     spot = windows.spot.numpy()
     raised = 1 + 1.01 * gamma(rows.shape[1] + 4, engine.unit)
     kernel: Any = through_relu
-    extra = rows.new_zeros(0, rows.shape[1]).numpy()
-    kernel(rows.numpy(), spot, under, spot, extra, over, lift, error, bias.numpy(), raised, total.numpy())
+    none = rows.new_zeros(0, rows.shape[1]).numpy()
+    kernel(rows.numpy(), spot, under, none, none, over, lift, error, bias.numpy(), raised, total.numpy())
     return _Windows(rows.view_as(windows.rows), windows.spot, windows.top, windows.left)

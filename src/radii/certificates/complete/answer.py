@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
-from typing import Literal
+from typing import Any, Literal
 
+from numpy.typing import NDArray
 from torch import Tensor
 
 from radii import progress
 
 Verdict = Literal["sat", "unsat", "timeout", "unknown"]
+OpenRegions = tuple[Literal["signs", "boxes"], dict[str, NDArray[Any]]]  # how they are split, and what they are
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,9 @@ class Answer:
     """``sat`` with an input [inputs], ``unsat`` proved, or neither within the limits.
 
     ``nodes`` regions were bounded; ``open`` is the share of the search that is left. ``suspect`` is an input near
-    which nothing could be proved although every sign was fixed: another class is likely to be near it.
+    which nothing could be proved although every sign was fixed: another class is likely to be near it. ``bound`` is
+    the least bound of an open region, where it is known: 0 would prove it. ``interrupted``: the user ended the search.
+    ``left`` gives the open regions of an undecided search.
     """
 
     verdict: Verdict
@@ -28,6 +33,9 @@ class Answer:
     nodes: int = 0
     open: float = 1.0
     suspect: Tensor | None = None
+    bound: float | None = None
+    interrupted: bool = False
+    left: Callable[[], OpenRegions] | None = None
 
 
 @dataclass(frozen=True)

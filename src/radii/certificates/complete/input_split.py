@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import Engine
 from radii.certificates.bounds.rows import Domain, ValueBounds, relu_lines
-from radii.certificates.complete.answer import Answer, Limits
+from radii.certificates.complete.answer import Answer, Limits, OpenRegions, Verdict
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.proof import InputTree
 from radii.certificates.complete.search import first_meeting
@@ -39,7 +41,12 @@ class _Boxes:
 
 
 def split_inputs(
-    engine: Engine, goal: Goal, network: Runnable, limits: Limits, tree: InputTree | None = None
+    engine: Engine,
+    goal: Goal,
+    network: Runnable,
+    limits: Limits,
+    tree: InputTree | None = None,
+    start: dict[str, NDArray[Any]] | None = None,
 ) -> Answer:
     """Prove a goal, or find an input that meets a case, by halving boxes where the bound gains most.
 
@@ -49,37 +56,76 @@ def split_inputs(
         network: the float32 network, for candidates.
         limits: limits of time and boxes.
         tree: is filled with the boxes; then each box is bounded from its own ends alone, as its checker does.
+        start: ends and shares of the boxes that an earlier search left open; the rest of the box is proved.
     """
-    low, high = goal.reach()
-    stack = [_Boxes(low[None], high[None], None, torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int64))]
-    nodes, open_share = 0, 1.0
-    inside = goal.inside()
-    with limits.task("splitting inputs") as bar:
-        while stack:
-            if monotonic() > limits.deadline:
-                return Answer("timeout", None, nodes, open_share)
-            boxes = stack.pop()
-            if nodes >= limits.nodes or float(boxes.share.min()) < SMALLEST:
-                return Answer("unknown", None, nodes, open_share)
-            if len(boxes) > BATCH:
-                stack.append(boxes.part(slice(BATCH, None)))
-                boxes = boxes.part(slice(0, BATCH))
-            nodes += len(boxes)
-            known, lowers, slopes, gain = _bounded(engine, goal, boxes)
-            failing = goal.failing(lowers)
-            still = torch.nonzero(~failing.all(1))[:, 0]
-            done = float(boxes.share.sum() - boxes.share[still].sum())
-            open_share -= done
-            bar.advance(done, f"{nodes} boxes, {open_share:.2%} open")
-            if len(still) == 0:
-                continue
-            boxes = boxes.part(still)
-            boxes.known = None if tree is not None else _read_by_bends(engine, known[still])
-            met = first_meeting(goal, network, _candidates(boxes, slopes[still], inside))
-            if met is not None:
-                return Answer("sat", met, nodes, open_share)
-            stack.append(_halved(boxes, gain[still], tree))
-    return Answer("unsat", None, nodes, 0.0)
+    search = _Search(engine, goal, network, limits, tree, start)
+    try:
+        verdict, met = search.run()
+    except KeyboardInterrupt:
+        share = sum(float(boxes.share.sum()) for boxes in search.stack)
+        return Answer("unknown", None, search.nodes, share, interrupted=True, left=search.left)
+    return Answer(verdict, met, search.nodes, search.open, left=search.left)
+
+
+class _Search:
+    """``nodes`` boxes were bounded so far; ``open`` is the share of the volume that is left."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        goal: Goal,
+        network: Runnable,
+        limits: Limits,
+        tree: InputTree | None,
+        start: dict[str, NDArray[Any]] | None,
+    ) -> None:
+        self.engine, self.goal, self.network, self.limits, self.tree = engine, goal, network, limits, tree
+        low, high = (end[None] for end in goal.reach())
+        share = torch.ones(1, dtype=torch.float64)
+        if start is not None:
+            low, high, share = (torch.from_numpy(start[name]) for name in ("lower", "upper", "share"))
+        self.stack = [_Boxes(low, high, None, share, torch.zeros(len(low), dtype=torch.int64))]
+        self.nodes, self.open = 0, float(share.sum())
+
+    def left(self) -> OpenRegions:
+        """The boxes that are open."""
+        parts = {
+            name: torch.cat([getattr(boxes, name) for boxes in self.stack]) for name in ("lower", "upper", "share")
+        }
+        return "boxes", {name: value.numpy() for name, value in parts.items()}
+
+    def run(self) -> tuple[Verdict, Tensor | None]:
+        """Halve boxes until none is open, a limit is reached, or an input meets a case."""
+        with self.limits.task("splitting inputs") as bar:
+            while self.stack:
+                if monotonic() > self.limits.deadline:
+                    return "timeout", None
+                boxes = self.stack[-1]
+                if self.nodes >= self.limits.nodes or float(boxes.share.min()) < SMALLEST:
+                    return "unknown", None
+                rest = [boxes.part(slice(BATCH, None))] if len(boxes) > BATCH else []
+                before = self.open
+                halves, met = self._bounded(boxes.part(slice(0, BATCH)))
+                self.stack = [*self.stack[:-1], *rest, *([] if halves is None else [halves])]
+                bar.advance(before - self.open, f"{self.nodes} boxes, {self.open:.2%} open")
+                if met is not None:
+                    return "sat", met
+        self.open = 0.0
+        return "unsat", None
+
+    def _bounded(self, boxes: _Boxes) -> tuple[_Boxes | None, Tensor | None]:
+        """The halves of the boxes that are not proved, or an input that meets a case."""
+        self.nodes += len(boxes)
+        known, lowers, slopes, gain = _bounded(self.engine, self.goal, boxes)
+        still = torch.nonzero(~self.goal.failing(lowers).all(1))[:, 0]
+        self.open -= float(boxes.share.sum() - boxes.share[still].sum())
+        if len(still) == 0:
+            return None, None
+        boxes = boxes.part(still)
+        boxes.known = None if self.tree is not None else _read_by_bends(self.engine, known[still])
+        candidates = _candidates(boxes, slopes[still], self.goal.inside())
+        met = first_meeting(self.goal, self.network, candidates)
+        return (None, met) if met is not None else (_halved(boxes, gain[still], self.tree), None)
 
 
 def _read_by_bends(engine: Engine, known: ValueBounds) -> ValueBounds:

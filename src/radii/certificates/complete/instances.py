@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -72,7 +72,11 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def run_instances(
-    folder: Path, instances: list[Instance], table: Path, workers: int | None = None
+    folder: Path,
+    instances: list[Instance],
+    table: Path,
+    workers: int | None = None,
+    spread: Callable[[list[Instance]], Iterator[dict[str, str]]] | None = None,
 ) -> Iterator[dict[str, str]]:
     """Verify every instance that the table does not have yet; each row is written as soon as it is known.
 
@@ -81,6 +85,7 @@ def run_instances(
         instances: what to verify.
         table: the CSV file to continue.
         workers: number of processes; 0 or 1: this process alone; default: one per core.
+        spread: verifies a list of instances elsewhere, for example on a cluster; default: processes of this machine.
 
     Yields:
         The rows of the table, as they become known.
@@ -91,7 +96,7 @@ def run_instances(
     wanted = workers if workers is not None else os.cpu_count() or 1
     count = max(1, min(wanted, len(left)))
     with progress.task("verifying", len(left), "instances") as bar:
-        for row in _rows(folder, left, count):
+        for row in _rows(folder, left, count) if spread is None else spread(left):
             rows.append(row)
             _write(table, rows)
             bar.advance(1, row["verdict"])
@@ -100,11 +105,11 @@ def run_instances(
 
 def _rows(folder: Path, left: list[Instance], count: int) -> Iterator[dict[str, str]]:
     if count == 1:
-        yield from (_run(folder, entry) for entry in left)
+        yield from (verified_row(folder, entry) for entry in left)
         return
     pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_one_thread)
     try:
-        for future in as_completed([pool.submit(_run, folder, entry) for entry in left]):
+        for future in as_completed([pool.submit(verified_row, folder, entry) for entry in left]):
             yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -116,14 +121,16 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _run(folder: Path, entry: Instance) -> dict[str, str]:
+def verified_row(folder: Path, entry: Instance) -> dict[str, str]:
+    """Verify the instance ``entry`` whose paths start in ``folder``, as a row of the table."""
     from radii.certificates.complete.verify import verify
 
     try:
         answer = verify(folder / entry.network, folder / entry.query, seconds=entry.seconds)
+        if answer.interrupted:
+            raise KeyboardInterrupt  # the next call begins this instance again
     except InputError as refusal:  # the others go on
-        row = (entry.network, entry.query, f"{entry.seconds:g}", ERROR, "0", str(refusal), "0", "1", entry.expected)
-        return dict(zip(COLUMNS, row, strict=True))
+        return failed_row(entry, str(refusal))
     values = (
         entry.network,
         entry.query,
@@ -136,6 +143,12 @@ def _run(folder: Path, entry: Instance) -> dict[str, str]:
         entry.expected,
     )
     return dict(zip(COLUMNS, values, strict=True))
+
+
+def failed_row(entry: Instance, why: str) -> dict[str, str]:
+    """The row of the instance ``entry`` that cannot be verified; ``why`` is a sentence."""
+    row = (entry.network, entry.query, f"{entry.seconds:g}", ERROR, "0", why, "0", "1", entry.expected)
+    return dict(zip(COLUMNS, row, strict=True))
 
 
 def _write(table: Path, rows: list[dict[str, str]]) -> None:

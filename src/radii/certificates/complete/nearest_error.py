@@ -8,7 +8,12 @@ region of a ReLU network one such step is exact. Whatever is returned was run by
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from numba import njit
+from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.certificates.complete.goal import Runnable
@@ -17,7 +22,7 @@ from radii.threat import Ball
 
 STARTS = 6  # random starts for each rival class
 STEPS = 50
-HALVINGS = 30
+DOUBLINGS, HALVINGS = 12, 30
 BEYOND = 0.02  # of the gradient's reach: how far the first steps aim behind the boundary
 PRESSED, PRESSES, SHRUNK = 24, 60, 0.993  # errors that are pressed towards the input, the steps, the radius after one
 REPLAYS, BEYOND_BOUNDARY = 6, (0.0, 1e-6, 1e-5, 1e-4, 1e-3)  # candidates run alone, and steps behind the boundary
@@ -123,16 +128,43 @@ def _linearized(network: Runnable, points: Tensor, label: int, rival: Tensor) ->
 def _projected(origin: Tensor, slope: Tensor, goal: Tensor, norm: str, low: float, high: float) -> Tensor:
     """The points of the box nearest to ``origin`` with slope . x <= goal, by bisection; the last one if none is."""
     way = slope.sign() if norm == "linf" else slope / slope.norm(dim=1, keepdim=True).clamp_min(1e-300)
-    most = torch.full_like(goal, 1.0)[:, None]
-    for _ in range(12):  # until the half-space is reached
-        missed = ((origin - most * way).clamp(low, high) * slope).sum(1, keepdim=True) > goal[:, None]
-        most = torch.where(missed, 2 * most, most)
-    least = torch.zeros_like(most)
-    for _ in range(HALVINGS):
-        middle = (least + most) / 2
-        missed = ((origin - middle * way).clamp(low, high) * slope).sum(1, keepdim=True) > goal[:, None]
-        least, most = torch.where(missed, middle, least), torch.where(missed, most, middle)
-    return (origin - most * way).clamp(low, high)
+    points = torch.empty_like(slope)
+    arrays = (value.contiguous().numpy() for value in (origin[0], slope, way, goal))
+    kernel: Any = project
+    kernel(*arrays, low, high, points.numpy())
+    return points
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def project(
+    origin: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    way: NDArray[np.float64],
+    goal: NDArray[np.float64],
+    low: float,
+    high: float,
+    points: NDArray[np.float64],
+) -> None:
+    """Fill ``points`` [n, d] with clip(origin - t way), t the least at which slope . x <= goal, up to 2^12.
+
+    The clip is to the box from ``low`` to ``high``.
+    """
+    rows, size = slope.shape
+    for r in range(rows):
+        least, most, doubling = 0.0, 1.0, True
+        for step in range(DOUBLINGS + HALVINGS):
+            doubling = doubling and step < DOUBLINGS
+            middle = most if doubling else (least + most) / 2
+            reached = 0.0
+            for j in range(size):
+                reached += min(max(origin[j] - middle * way[r, j], low), high) * slope[r, j]
+            if reached > goal[r]:
+                least = middle
+                most = 2 * most if doubling else most
+            else:
+                most, doubling = middle, False
+        for j in range(size):
+            points[r, j] = min(max(origin[j] - most * way[r, j], low), high)
 
 
 def _keep(

@@ -14,9 +14,10 @@ from radii import progress
 from radii.certificates.bounds.bounded import ASSUMPTIONS, Bounded, region_of
 from radii.certificates.certificate import Certificate
 from radii.certificates.complete.answer import Answer, Limits
+from radii.certificates.complete.deployed import Deployed
 from radii.certificates.complete.goal import Goal
 from radii.certificates.complete.nearest_error import nearest_error
-from radii.certificates.complete.verify import Deployed, decided
+from radii.certificates.complete.verify import decided
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, predicted_class
 from radii.models.model_state import ModelState
@@ -100,6 +101,8 @@ def decide(
         region.radius,
     )
     _, answer = decided(deployed, goal, limits, seed)
+    if answer.interrupted:
+        raise KeyboardInterrupt
     if answer.verdict == "sat" and answer.counterexample is not None:
         point = answer.counterexample[None].view_as(x)
         tie = int(predicted_class(deployed.outputs(answer.counterexample[None]))) == label

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.effective import differentiable_gradients, is_recorded
+from radii.models.layers.effective import differentiable_gradients, full_precision, is_recorded
 
 
 class Normalization(nn.Module):
@@ -116,6 +116,72 @@ def blocked_linear(x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -
     # [blocks, n, block] @ [blocks, block, out] -> [blocks, n, out]
     summed = torch.bmm(inputs.transpose(0, 1), weights.permute(1, 2, 0)).sum(0)
     return summed if bias is None else summed + bias
+
+
+class BlockedPointwise(nn.Conv2d):
+    """A 1 x 1 convolution that sums over blocks of ``block`` channels first, then over the blocks.
+
+    The same function as ``nn.Conv2d``, with the smaller rounding of :class:`BlockedLinear`.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, block: int) -> None:
+        if block < 1 or in_channels % block:
+            raise InputError(f"block must divide the {in_channels} channels, got {block} instead.")
+        super().__init__(in_channels, out_channels, 1)
+        self.block = block
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, in, h, w] -> [n, out, h, w]."""
+        return blocked_pointwise(x, self.weight.flatten(1), self.bias, self.block)
+
+    def extra_repr(self) -> str:
+        """The text that nn.Module prints."""
+        return f"{super().extra_repr()}, block={self.block}"
+
+
+def blocked_pointwise(x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -> Tensor:
+    """The 1 x 1 convolution of ``x`` by the matrix ``weight``, summed over blocks of ``block`` channels first."""
+    blocks = weight.shape[1] // block
+    if blocks == 1 or is_recorded():
+        return F.conv2d(x, weight[:, :, None, None], bias)
+    grouped = weight.unflatten(1, (blocks, block)).transpose(0, 1).flatten(0, 1)  # [blocks out, block]
+    parts = F.conv2d(x, grouped[:, :, None, None], groups=blocks)
+    summed = parts.unflatten(1, (blocks, weight.shape[0])).sum(1)
+    return summed if bias is None else summed + bias[:, None, None]
+
+
+class TokenMix(nn.Module):
+    """A matrix M mixes the tokens of the last ``channels`` channels, x_t -> sum_s M_ts x_s; the others stay.
+
+    Shifts carry information one token further in each layer; one mixture lets every token see all
+    others. The Lipschitz constant is max(1, |M|).
+
+    Args:
+        channels: how many channels are mixed.
+        weight: M, [tokens, tokens] for images of ``tokens`` = height times width; an orthogonal parameter in networks
+            that are trained on the manifold.
+    """
+
+    def __init__(self, channels: int, weight: nn.Parameter) -> None:
+        super().__init__()
+        self.channels, self.weight = channels, weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, c, h, w] -> the same shape; ``c`` at least ``channels``, ``h w`` the number of tokens."""
+        if x.dim() != 4 or x.shape[1] < self.channels or x.shape[2] * x.shape[3] != len(self.weight):
+            raise InputError(
+                f"TokenMix takes images of {len(self.weight)} tokens and at least {self.channels} channels, got inputs "
+                f"of shape {tuple(x.shape[1:])} instead."
+            )
+        with full_precision():
+            rows = x.to(self.weight.dtype).movedim(1, -1).flatten(1, 2)  # [n, tokens, c]
+            kept, mixed = rows.split([x.shape[1] - self.channels, self.channels], 2)
+            rows = torch.cat((kept, torch.matmul(self.weight, mixed)), 2)
+        return rows.unflatten(1, x.shape[2:]).movedim(-1, 1)
+
+    def extra_repr(self) -> str:
+        """The text that nn.Module prints."""
+        return f"{self.channels}, tokens={len(self.weight)}"
 
 
 class Residual(nn.Module):

@@ -8,7 +8,8 @@ one token (LipNeXt, Hu et al. 2026). Each part is 1-Lipschitz, up to the defect
 of W that float32 leaves.
 
 One autograd function does all of it in place on the result of the matrix
-product, which halves the memory traffic of a training step.
+product, which halves the memory traffic of a training step. In eval mode, where
+certificates count rounding, sums run over blocks of channels first.
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.layers.effective import differentiable_gradients, full_precision, is_followed
-from radii.models.layers.folded import Translation
+from radii.models.layers.folded import (
+    BlockedLinear,
+    BlockedPointwise,
+    Translation,
+    blocked_linear,
+    blocked_pointwise,
+)
 from radii.models.layers.manifold import orthogonal_parameter
 from radii.models.layers.weightless import HalfAbs, TokenShift, shift_tokens_
+
+LARGEST_BLOCK = 64  # terms of a sum in eval mode; smaller blocks take more memory and gain little
 
 
 class IsometricLayer(nn.Module):
@@ -48,6 +56,7 @@ class IsometricLayer(nn.Module):
         if not 0 <= 4 * shift <= out_channels:
             raise InputError(f"shift must lie in 0..{out_channels // 4}, a quarter of the channels, got {shift}.")
         self.in_channels, self.out_channels, self.shift, self.size = in_channels, out_channels, shift, size
+        self.block = max(block for block in range(1, LARGEST_BLOCK + 1) if in_channels % block == 0)
         self.weight = orthogonal_parameter(out_channels, in_channels)
         self.bias = nn.Parameter(torch.zeros(out_channels))
         self.position = None if size is None else nn.Parameter(torch.zeros(out_channels, *size))
@@ -57,18 +66,15 @@ class IsometricLayer(nn.Module):
         if x.shape[1] != self.in_channels:
             raise InputError(f"This layer takes {self.in_channels} channels, got {x.shape[1]} instead.")
         with full_precision():
-            x = x.to(self.weight.dtype)
+            x, block = x.to(self.weight.dtype), self.in_channels if self.training else self.block
             if _must_be_plain():
-                return _by_plain_operations(x, self.weight, self.bias, self.position, self.shift)
-            return _Fused.apply(x, self.weight, self.bias, self.position, self.shift)
+                return _by_plain_operations(x, self.weight, self.bias, self.position, self.shift, block)
+            return _Fused.apply(x, self.weight, self.bias, self.position, self.shift, block)
 
     def folded_for(self, shape: tuple[int, ...]) -> nn.Sequential:
         """The same function as plain layers: matrix or 1 x 1 convolution, translation, absolute value, shift."""
-        if len(shape) == 1:
-            linear: nn.Linear | nn.Conv2d = nn.utils.skip_init(nn.Linear, self.in_channels, self.out_channels)
-        else:
-            linear = nn.utils.skip_init(nn.Conv2d, self.in_channels, self.out_channels, 1)
-        linear.to(self.weight)
+        kind = BlockedLinear if len(shape) == 1 else BlockedPointwise
+        linear = kind(self.in_channels, self.out_channels, self.block).to(self.weight)
         assert linear.bias is not None
         with torch.no_grad():
             linear.weight.copy_(self.weight.view_as(linear.weight))
@@ -95,8 +101,10 @@ def _must_be_plain() -> bool:
     return inside or is_followed()
 
 
-def _by_plain_operations(x: Tensor, weight: Tensor, bias: Tensor, position: Tensor | None, shift: int) -> Tensor:
-    z = F.linear(x, weight, bias) if x.dim() == 2 else F.conv2d(x, weight[:, :, None, None], bias)
+def _by_plain_operations(
+    x: Tensor, weight: Tensor, bias: Tensor, position: Tensor | None, shift: int, block: int
+) -> Tensor:
+    z = (blocked_linear if x.dim() == 2 else blocked_pointwise)(x, weight, bias, block)
     if position is not None:
         z = z + position
     z = HalfAbs()(z)
@@ -107,10 +115,14 @@ class _Fused(torch.autograd.Function):
     """The layer with channels last in memory, so that tokens are rows of one matrix."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, position: Tensor | None, shift: int) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, position: Tensor | None, shift: int, block: int
+    ) -> Tensor:
         last = x.movedim(1, -1)
         rows = last.reshape(-1, last.shape[-1])
-        z = torch.addmm(bias, rows, weight.T).view(*last.shape[:-1], -1)
+        whole = block == rows.shape[1]
+        z = torch.addmm(bias, rows, weight.T) if whole else blocked_linear(rows, weight, bias, block)
+        z = z.view(*last.shape[:-1], -1)
         if position is not None:
             z += position.movedim(0, -1)
         half = z[..., : z.shape[-1] // 2]
@@ -120,15 +132,15 @@ class _Fused(torch.autograd.Function):
         if shift:
             shift_tokens_(result, shift)
         ctx.save_for_backward(x, weight, bias, position, negative)
-        ctx.shift = shift
+        ctx.shift, ctx.block = shift, block
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, position, negative = ctx.saved_tensors
         if torch.is_grad_enabled():  # it will be differentiated, which writing in place would hide
-            plain = partial(_by_plain_operations, shift=ctx.shift)
-            return (*differentiable_gradients(plain, (x, weight, bias, position), gradient), None)
+            plain = partial(_by_plain_operations, shift=ctx.shift, block=ctx.block)
+            return (*differentiable_gradients(plain, (x, weight, bias, position), gradient), None, None)
         last = gradient.movedim(1, -1).clone(memory_format=torch.contiguous_format)
         if ctx.shift:
             shift_tokens_(last.movedim(-1, 1), ctx.shift, back=True)
@@ -143,5 +155,6 @@ class _Fused(torch.autograd.Function):
             rows.T @ inputs_ if needs[1] else None,
             rows.sum(0) if needs[2] else None,
             last.sum(0).movedim(-1, 0) if needs[3] else None,
+            None,
             None,
         )

@@ -105,6 +105,43 @@ def shift_tokens_(x: Tensor, channels: int, *, back: bool = False) -> None:
         part.select(axis, border).zero_()
 
 
+class OverlappingPatches(nn.Module):
+    """Square patches of ``patch`` + 2 ``border`` pixels, ``patch`` pixels apart, faded out towards their edges.
+
+    [n, c, h, w] -> [n, c (patch + 2 border)^2, h / patch, w / patch]. Where two patches overlap, a pixel
+    has the weights sin(a) and cos(a), so the squares of its weights add up to 1 (to less at the edge of
+    the image). Each output is one weighted pixel, so the map is 1-Lipschitz up to the rounding of the weights.
+
+    Args:
+        patch: distance of the patches in pixels; divides the sides of the image.
+        border: pixels that a patch takes from its neighbors on each side, at most ``patch`` / 2.
+    """
+
+    window: Tensor
+
+    def __init__(self, patch: int, border: int) -> None:
+        super().__init__()
+        if not 0 <= 2 * border <= patch:
+            raise InputError(f"border must lie in 0..{patch // 2}, half of a patch, got {border} instead.")
+        self.patch, self.border = patch, border
+        fade = torch.sin((torch.arange(2 * border) + 0.5) * (torch.pi / (4 * max(border, 1))))
+        line = torch.cat((fade, torch.ones(patch - 2 * border), fade.flip(0)))
+        self.register_buffer("window", torch.outer(line, line), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Patches as tokens, weighted."""
+        if x.shape[2] % self.patch or x.shape[3] % self.patch:
+            raise InputError(f"Patches of {self.patch} pixels must divide the image, got {tuple(x.shape[2:])}.")
+        side = self.patch + 2 * self.border
+        pixels = F.unfold(x, side, padding=self.border, stride=self.patch)  # [n, c side^2, tokens]
+        weighted = pixels.unflatten(1, (x.shape[1], side * side)) * self.window.view(-1, 1)
+        return weighted.flatten(1, 2).unflatten(2, (x.shape[2] // self.patch, x.shape[3] // self.patch))
+
+    def extra_repr(self) -> str:
+        """The text that nn.Module prints."""
+        return f"{self.patch}, border={self.border}"
+
+
 class FlattenTokens(nn.Module):
     """[n, c, h, w] -> [n, h w c], token by token: a permutation that is free where channels are last in memory."""
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.models.layers.folded import BlockedLinear
+from radii.models.layers.folded import BlockedLinear, BlockedPointwise
 from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import LipschitzBound
 from radii.models.lipschitz.operators import UNIT32
@@ -25,6 +25,7 @@ from radii.threat import Box, length
 MOST_TERMS = 160_000
 LARGEST = 3.4e38  # below the largest float32
 SMALLEST = 2.0**-125  # products below it lose bits
+_CONVOLUTIONS = (nn.Conv2d, BlockedPointwise)
 UP = 1 + 1e-9  # covers the float64 rounding of these bounds themselves
 
 
@@ -67,14 +68,26 @@ class Float32Error:
         value, error = x, cls.none(x)
         grown = 1.0
         for module, layer in zip(network, layers, strict=True):
-            error = error.after(layer, sums_size(module, layer, value), grown)
-            value, grown = module(value), grown * layer.value * UP
+            error, grown = error.through(module, layer, value, grown)
+            value = module(value)
         return error
 
     @classmethod
     def none(cls, x: Tensor) -> Float32Error:
         """No error: inputs are float32."""
         return cls(x.new_zeros(len(x)), 0.0, x.new_full((len(x),), LARGEST))
+
+    def through(self, module: nn.Module, layer: LayerBound, value: Tensor, grown: float) -> tuple[Float32Error, float]:
+        """The error behind ``module``, and how fast its output moves with the network's input, at most.
+
+        Args:
+            module: a layer of the folded float64 network.
+            layer: its bound.
+            value: its float64 inputs, [n, …].
+            grown: how fast these move with the network's input, at most.
+        """
+        size = sums_size(module, layer, value) if layer.terms else value.new_zeros(len(value))
+        return self.after(layer, size, grown), grown * layer.value * UP
 
     def after(self, layer: LayerBound, size: Tensor, grown: float) -> Float32Error:
         """The error behind ``layer``.
@@ -101,7 +114,7 @@ def sums_size(module: nn.Module, layer: LayerBound, value: Tensor) -> Tensor:
         assert isinstance(module, nn.Linear)
         bias = None if module.bias is None else module.bias.abs()
         return length(F.linear(value.abs(), module.weight.abs(), bias), "l2") * UP
-    if type(module) is nn.Conv2d and module.padding_mode == "zeros":
+    if isinstance(module, nn.Conv2d) and type(module) in _CONVOLUTIONS and module.padding_mode == "zeros":
         around = None if module.bias is None else module.bias.abs()
         sizes = F.conv2d(
             value.abs(), module.weight.abs(), around, module.stride, module.padding, module.dilation, module.groups

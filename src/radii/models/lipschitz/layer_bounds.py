@@ -13,10 +13,12 @@ from torch.nn import functional as F
 from radii.errors import InputError
 from radii.models.layers.folded import (
     BlockedLinear,
+    BlockedPointwise,
     ChannelAffine,
     Normalization,
     Residual,
     SkewExponential,
+    TokenMix,
     Translation,
 )
 from radii.models.layers.weightless import (
@@ -24,6 +26,7 @@ from radii.models.layers.weightless import (
     FlattenTokens,
     HalfAbs,
     MaxMin,
+    OverlappingPatches,
     TokenShift,
     ZeroBorder,
     ZeroChannels,
@@ -140,6 +143,23 @@ def _linear(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     return LayerBound(value, method, operator.absolute, offset, terms + 2)
 
 
+def _token_mix(layer: nn.Module, _shape: Shape, prove: bool) -> LayerBound:
+    """The same matrix for every mixed channel, the identity for the others."""
+    assert isinstance(layer, TokenMix)
+    operator = matrix_operator(layer.weight)
+    value, method = norm_bound([operator], prove)
+    return LayerBound(max(1.0, value), method, max(1.0, operator.absolute), 0.0, operator.terms + 2)
+
+
+def _overlapping_patches(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
+    """A pixel goes to several outputs and no output has two pixels: the root of its summed squared weights."""
+    assert isinstance(layer, OverlappingPatches)
+    squares = F.pad(layer.window.double().square(), (0, -layer.window.shape[1] % layer.patch) * 2)
+    folded = squares.unflatten(0, (-1, layer.patch)).sum(0).unflatten(1, (-1, layer.patch)).sum(1)
+    value = nextafter(sqrt(float(folded.max())) * (1 + 1e-12), inf)
+    return LayerBound(value, "exact", value, 0.0, 2)
+
+
 def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     assert isinstance(layer, nn.Conv2d)
     if len(shape) != 3 or shape[0] != layer.in_channels:
@@ -164,7 +184,10 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
         value *= copies
     absolute = copies * max(operator.absolute for operator in operators)
     offset = 0.0 if layer.bias is None else _spread(layer.bias, (layer.out_channels, *out_size))
-    return LayerBound(value, method, absolute, offset, max(operator.terms for operator in operators) + 2)
+    terms = max(operator.terms for operator in operators)
+    if isinstance(layer, BlockedPointwise):  # sums over a block, then over the blocks
+        terms = layer.block + layer.in_channels // layer.block
+    return LayerBound(value, method, absolute, offset, terms + 2)
 
 
 def _residual(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
@@ -286,7 +309,10 @@ def _leaky(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
 RULES: dict[type[nn.Module], Rule] = {
     nn.Linear: _linear,
     BlockedLinear: _linear,
+    TokenMix: _token_mix,
+    OverlappingPatches: _overlapping_patches,
     nn.Conv2d: _convolution,
+    BlockedPointwise: _convolution,
     Residual: _residual,
     SkewExponential: _skew_exponential,
     Normalization: _normalization,

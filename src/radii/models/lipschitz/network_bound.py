@@ -84,7 +84,7 @@ def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bo
         raise InputError(f"The model must return logits [n, classes], got outputs of shape {shapes[-1]} instead.")
     head = network[-1]
     features = product(layer.value for layer in layers[:-1])
-    pairs = _pair_norms(head) if isinstance(head, nn.Linear) else _any_pair(layers[-1].value, shapes[-1][0])
+    pairs = pair_norms(head.weight) if isinstance(head, nn.Linear) else _any_pair(layers[-1].value, shapes[-1][0])
     value = product([features, layers[-1].value])
     return LipschitzBound(
         value, features, pairs, tuple(layers), tuple(input_shape), weights_digest(network, input_shape)
@@ -111,9 +111,9 @@ def product(values: Iterable[float]) -> float:
     return nextafter(prod(factors) * (1 + rounding(len(factors) + 1)), inf)
 
 
-def _pair_norms(head: nn.Linear) -> Tensor:
-    """|w_i - w_j| for all pairs of rows, rounded up: [classes, classes]."""
-    weight = head.weight.detach().double().cpu()
+def pair_norms(weight: Tensor) -> Tensor:
+    """|w_i - w_j| for all pairs of rows of ``weight`` [classes, features], rounded up: [classes, classes]."""
+    weight = weight.detach().double().cpu()
     distances = torch.stack([(weight - row).norm(dim=1) for row in weight])
     return distances * (1 + rounding(weight.shape[1] + 4))
 

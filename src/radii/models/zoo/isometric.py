@@ -8,9 +8,11 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
+from radii.models.layers.folded import TokenMix
 from radii.models.layers.head import UnitRows
 from radii.models.layers.isometry import IsometricLayer
-from radii.models.layers.weightless import FlattenTokens, ZeroBorder
+from radii.models.layers.manifold import OrthogonalParameter
+from radii.models.layers.weightless import FlattenTokens, OverlappingPatches, ZeroBorder
 
 
 class Isometric(nn.Sequential):
@@ -34,6 +36,11 @@ class Isometric(nn.Sequential):
         tokens: patches along the longer side of an image.
         shift: one channel in so many moves in each of the four directions; 0: none.
         stages: after each but the last, 2 x 2 tokens become one and the width doubles.
+        mix: one channel in so many takes part in a mixture of all tokens
+            (:class:`radii.models.layers.folded.TokenMix`) in the middle of each stage; 0: none. It starts as the
+            identity, so a network learns local features first.
+        overlap: pixels that a patch takes from its neighbors on each side
+            (:class:`radii.models.layers.weightless.OverlappingPatches`); at most half of a patch.
 
     Guarantee: |f_i(x) - f_i(x')| <= |x - x'| in L2 for each logit i, up to the
     defect of the matrices; :mod:`radii.models.lipschitz.network_bound` proves it
@@ -50,15 +57,17 @@ class Isometric(nn.Sequential):
         tokens: int = 8,
         shift: int = 32,
         stages: int = 1,
+        mix: int = 0,
+        overlap: int = 0,
     ) -> None:
         if len(input_shape) not in (1, 3):
             raise InputError(f"Isometric takes images [c, h, w] or features [d], got shape {tuple(input_shape)}.")
-        if min(depth, tokens, stages) < 1 or shift < 0 or 0 < shift < 4:
+        if min(depth, tokens, stages) < 1 or min(shift, mix) < 0 or 0 < shift < 4:
             raise InputError(
-                "depth, tokens and stages must be at least 1, and shift 0 or at least 4, "
-                f"got {depth}, {tokens}, {stages} and {shift} instead."
+                "depth, tokens and stages must be at least 1, shift 0 or at least 4, and mix at least 0, "
+                f"got {depth}, {tokens}, {stages}, {shift} and {mix} instead."
             )
-        parts, channels, grid = _patches(tuple(input_shape), tokens, 2 ** (stages - 1))
+        parts, channels, grid = _patches(tuple(input_shape), tokens, 2 ** (stages - 1), overlap)
         for stage in range(stages):
             wide = width * 2**stage
             moved = wide // shift if shift and max(grid) > 1 else 0
@@ -68,6 +77,10 @@ class Isometric(nn.Sequential):
                     channels, wide, shift=0 if last else moved, size=grid if first and len(input_shape) == 3 else None
                 )
                 channels = wide
+                if mix and grid != (1, 1) and number == (depth - 1) // 2 and wide >= mix:
+                    parts[f"stage{stage}_mix"] = TokenMix(
+                        wide // mix, OrthogonalParameter(torch.eye(grid[0] * grid[1]))
+                    )
             if stage < stages - 1:
                 parts[f"stage{stage}_merge"] = nn.PixelUnshuffle(2)
                 channels, grid = 4 * wide, (grid[0] // 2, grid[1] // 2)
@@ -83,7 +96,7 @@ class Isometric(nn.Sequential):
 
 
 def _patches(
-    shape: tuple[int, ...], tokens: int, divisor: int
+    shape: tuple[int, ...], tokens: int, divisor: int, overlap: int
 ) -> tuple[OrderedDict[str, nn.Module], int, tuple[int, int]]:
     """The layers that cut an image into tokens, the numbers of one token, and the grid; features are one token."""
     parts: OrderedDict[str, nn.Module] = OrderedDict()
@@ -102,5 +115,5 @@ def _patches(
     size = (rows * patch, columns * patch)
     if size != tuple(sides):
         parts["border"] = ZeroBorder(size)
-    parts["patches"] = nn.PixelUnshuffle(patch)
-    return parts, channels * patch**2, (rows, columns)
+    parts["patches"] = OverlappingPatches(patch, overlap) if overlap else nn.PixelUnshuffle(patch)
+    return parts, channels * (patch + 2 * overlap) ** 2, (rows, columns)

@@ -4,265 +4,186 @@ Prach & Lampert 2025, Fig. 1 and 2: on nested subsets, doubled from one to the
 next, certified accuracy of a 1-Lipschitz network keeps growing, about 5 points
 per doubling in the middle of the curve, where clean accuracy of a standard
 network saturates earlier.
+
+Every size gets the same number of steps. At the budgets ``cpu`` and ``night`` the
+1-Lipschitz network is the isometric one, whose curve is limited by data and not by
+compute at these lengths; at ``paper`` it is the paper's CPL ConvNet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from radii.budget import Budget
+from radii.budget import BUDGETS, Budget
+from radii.papers.catalog.data_scaling_findings import analyze
+from radii.papers.catalog.prach_networks import (
+    CONVNET,
+    LIPSCHITZ,
+    MLP,
+    RADII,
+    SIGMA,
+    SMOOTHED,
+    STANDARD,
+    UNWATCHED,
+    isometric_training,
+    lipschitz_training,
+    mlp_training,
+    noisy_training,
+    shrunk,
+    standard_training,
+)
 from radii.runs.inputs import DataSpec
-from radii.runs.planning import named_training, train_step
+from radii.runs.step import Step
 from radii.runs.steps import Certify, Train
-from radii.studies.study import Cell, Findings, Measured, Place, ScalingCurve, Study, mean
-from radii.tables import ChartSpec, Field, Row, table
+from radii.studies.study import Cell, Study
 from radii.training.recipes import NOTHING, Settings, laid_over
 
-LIPSCHITZ, STANDARD = "1-Lipschitz", "standard"
-MLP, SMOOTHED = "AOL MLP", "smoothed"  # only at the budget of the paper
-RADII = (36 / 255, 72 / 255, 108 / 255, 0.5, 1.0)
-RADIUS = {"digits": 36 / 255, "mnist": 1.0, "cifar10": 36 / 255}  # the one that the table and the forecast show
+# Digits and garments must not be mirrored; the paper does, with a loss of its own for each network.
+UNMIRRORED: Settings = {"augmentation": {"flip": False}}
+# Section 9.3 of the supplement: 16 instead of 64 channels, MLPs of width 1024 instead of 3072, crops and flips only.
+PAPER_MNIST: Settings = {"augmentation": {"erase": 0}}
+WIDTHS: dict[str, tuple[int, int]] = {"cifar10": (64, 3072), "mnist": (16, 1024)}  # of ConvNet and MLP
+
+
+@dataclass(frozen=True)
+class IsometricLength:
+    """Length and loss of the isometric network on one dataset."""
+
+    steps: int
+    offset: float
+    temperature: float
 
 
 @dataclass(frozen=True)
 class TrainingScale:
-    """What a budget trains: sizes per dataset, seeds, and what differs from the paper's recipes."""
+    """What a budget trains.
+
+    Args:
+        sizes: numbers of training points, by dataset.
+        seeds: trainings of each size.
+        points: test points that are certified; of the training points a fifth as many.
+        standard: what differs from the paper's standard network, by dataset.
+        isometric: the isometric network, by dataset; without, the paper's ConvNet is trained.
+        further: what differs from the paper's other networks; those without an entry are not trained.
+        every: the other networks are trained at one size in so many, with one seed unless it is 1.
+    """
 
     sizes: Mapping[str, tuple[int, ...]]
     seeds: int
     points: int
-    lipschitz: Settings
-    standard: Settings
+    standard: Mapping[str, Settings]
+    isometric: Mapping[str, IsometricLength]
+    further: Mapping[str, Settings]
+    every: int = 1
 
 
-def _doubled(largest: int, count: int) -> tuple[int, ...]:
+def doubled(largest: int, count: int) -> tuple[int, ...]:
     """``count`` sizes up to ``largest``, each twice the one before (rounded down)."""
     return tuple(largest >> power for power in range(count - 1, -1, -1))
 
 
-def shrunk(steps: int, batch: int, width: int, **model: int) -> Settings:
-    """A shorter training of a narrower network, with milder augmentation than 585,000 steps bear.
-
-    Args:
-        steps: training steps.
-        batch: points in a step.
-        width: channels of the narrowest layer.
-        **model: further arguments of the network.
-
-    Returns:
-        The settings that replace the paper's.
-    """
-    return {
-        "steps": steps,
-        "batch_size": batch,
-        "model": {"width": width, **model},
-        "optimizer": {"lr": 1.0 if model else 0.1},
-        "augmentation": {"crop": 2, "erase": 0},
-    }
-
-
 SCALES: dict[Budget, TrainingScale] = {
-    "smoke": TrainingScale({"digits": _doubled(1280, 3)}, 1, 200, shrunk(20, 64, 4, depth=1), shrunk(20, 64, 4)),
-    "cpu": TrainingScale(
-        {"mnist": _doubled(30_000, 9), "cifar10": _doubled(25_000, 9)},  # every point is seen at least once
-        3,
-        2000,
-        shrunk(400, 128, 8, depth=1),
-        shrunk(400, 128, 4),
+    "smoke": TrainingScale(
+        {"digits": doubled(1280, 3)},
+        1,
+        200,
+        {"digits": shrunk(20, 64, 4)},
+        {"digits": IsometricLength(20, 1.0, 0.5)},
+        {SMOOTHED: shrunk(20, 64, 4)},
+        every=3,
     ),
-    "paper": TrainingScale(
-        {"mnist": _doubled(60_000, 11), "cifar10": _doubled(50_000, 11)},
-        3,
+    "cpu": TrainingScale(
+        {"cifar10": doubled(50_000, 7)[::2], "mnist": doubled(60_000, 7)[::2]},
+        2,
         10_000,
-        {"model": {"layer": "cpl"}, "optimizer": {"lr": 1.0}},
+        {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 8)},
+        {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1100, 0.75, 0.4)},
         NOTHING,
     ),
+    "night": TrainingScale(
+        {"mnist": doubled(60_000, 10), "cifar10": doubled(50_000, 10)},
+        3,
+        10_000,
+        {"mnist": laid_over(shrunk(1500, 128, 8), UNMIRRORED), "cifar10": shrunk(1500, 128, 8)},
+        {"mnist": IsometricLength(2000, 1.5, 0.5), "cifar10": IsometricLength(4000, 0.75, 0.35)},
+        {
+            CONVNET: laid_over(shrunk(1500, 128, 16, depth=1), {"model": {"layer": "cpl"}}),
+            MLP: {"steps": 600, "batch_size": 128, "model": {"depth": 4}, "augmentation": {"crop": 2, "erase": 0}},
+            SMOOTHED: laid_over(shrunk(1500, 128, 16), {"optimizer": {"lr": 0.3}}),
+        },
+        every=2,
+    ),
+    "paper": TrainingScale(
+        {"mnist": doubled(60_000, 11), "cifar10": doubled(50_000, 11)},
+        3,
+        10_000,
+        NOTHING,
+        NOTHING,
+        {MLP: NOTHING, SMOOTHED: NOTHING},
+    ),
 }
-UNWATCHED: Settings = {"test_every": 0}  # small subsets are passed thousands of times
-# Digits are not symmetric, and large radii need a large offset; the paper trains both datasets with the same loss.
-MNIST: Settings = {"augmentation": {"flip": False}, "method": {"offset": 0.7}}
-# Section 9.3 of the supplement: 16 instead of 64 channels, MLPs of width 1024 instead of 3072, crops and flips only.
-PAPER_MNIST: Settings = {"augmentation": {"erase": 0}}
-WIDTHS: dict[str, tuple[int, int]] = {"cifar10": (64, 3072), "mnist": (16, 1024)}  # of ConvNet and MLP
-EXTRA = ((MLP, "certified", "AOL MLP, certified"), (SMOOTHED, "estimated", "smoothing, estimate"))
-SIGMA = 1 / 8  # noise of the smoothed network
-EPOCH = 195  # steps of 256 images in an epoch of CIFAR-10; shorter datasets get the same number of steps
 
 
-def cells(budget: Budget) -> tuple[Cell, ...]:
-    """Every size and seed, two networks, the same number of steps whatever the size.
-
-    Args:
-        budget: how much work: ``smoke``, ``cpu`` or ``paper``.
-
-    Returns:
-        The measurements of the study: each with its place in the grid and the step that makes it.
-    """
+def _cells(budget: Budget) -> tuple[Cell, ...]:
+    """Every size and seed, the same number of steps whatever the size; large sizes first, with all their seeds."""
     scale = SCALES[budget]
+    sizes = [(number, name, n) for name, all_n in scale.sizes.items() for number, n in enumerate(reversed(all_n))]
     planned = []
-    for name, sizes in scale.sizes.items():
-        own = laid_over(
-            UNWATCHED, {("mnist", "cpu"): MNIST, ("mnist", "paper"): PAPER_MNIST}.get((name, budget), NOTHING)
-        )
-        plain = laid_over(scale.standard, {**UNWATCHED, "augmentation": own.get("augmentation", {})})
-        bounded = laid_over(scale.lipschitz, own)
-        if budget == "paper":
-            bounded = laid_over(bounded, {"model": {"width": WIDTHS[name][0]}})
-        for size in sizes:
-            data = DataSpec.of(f"{name}+subset:{size}")
-            for seed in range(scale.seeds):
-                place: Place = {"data": name, "n": size, "seed": seed}
-                trained = lipschitz_training(data, bounded, seed)
-                certified = Certify(model=trained, data=data, radii=RADII, points=scale.points)
-                planned.append(Cell({**place, "model": LIPSCHITZ}, certified))
-                planned.append(Cell({**place, "model": STANDARD}, standard_training(data, plain, seed)))
-                if budget == "paper":
-                    planned += _further(data, place, own, seed)
+    for number, name, size in sorted(sizes, key=lambda entry: entry[0]):
+        data = DataSpec.of(f"{name}+subset:{size}")
+        for seed in range(scale.seeds):
+            for network, step in _steps(scale, budget, data, seed, number).items():
+                planned.append(Cell({"data": name, "n": size, "seed": seed, "model": network}, step))
     return tuple(planned)
 
 
-def _further(data: DataSpec, place: Place, own: Settings, seed: int) -> tuple[Cell, Cell]:
-    """The paper's other robust networks: the MLP of AOL layers, and SimpleConvNet with noise (radii are estimates)."""
-    wide = laid_over(own, {"model": {"width": WIDTHS[str(place["data"])][1], "depth": 8, "layer": "aol"}})
-    mlp = named_training(data, "lipschitz-mlp", recipe="prach-lampert", settings=wide, seed=seed)
-    noisy = named_training(
-        data,
-        "simple-convnet",
-        "gaussian-noise",
-        recipe="prach-lampert",
-        settings=laid_over(own, {"steps": 100 * EPOCH, "method": {"sigma": SIGMA}}),
-        seed=seed,
-    )
-    return (
-        Cell({**place, "model": MLP}, Certify(model=mlp, data=data, radii=RADII, points=10_000)),
-        Cell(
-            {**place, "model": SMOOTHED},
-            Certify(model=noisy, data=data, radii=RADII, points=10_000, method="estimate", sigma=SIGMA),
-        ),
-    )
-
-
-def lipschitz_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
-    """The paper's 1-Lipschitz ConvNet, with ``changes``.
-
-    Args:
-        data: the dataset to train on, by name and variant.
-        changes: settings laid over those of the paper, for shorter trainings.
-        seed: seed of all random numbers; default 0.
-
-    Returns:
-        The training step.
-    """
-    return named_training(data, recipe="prach-lampert", budget="paper", settings=changes, seed=seed)
-
-
-def standard_training(data: DataSpec, changes: Settings, seed: int = 0) -> Train:
-    """SimpleConvNet, with ``changes`` and the paper's softmax temperature (which its code divides by), 24 epochs.
-
-    Args:
-        data: the dataset to train on, by name and variant.
-        changes: settings laid over those of the paper, for shorter trainings.
-        seed: seed of all random numbers; default 0.
-
-    Returns:
-        The training step.
-    """
-    paper = {
-        "steps": 24 * EPOCH,
-        "batch_size": 256,
-        "optimizer": {"lr": 0.1},
-        "augmentation": {"crop": 4, "flip": True, "erase": 8},
-        "method": {"offset": 0.0, "temperature": 8.0},
+def _steps(scale: TrainingScale, budget: Budget, data: DataSpec, seed: int, number: int) -> dict[str, Step]:
+    """What is measured of every network at one size, the ``number``-th from the largest."""
+    name = data.base
+    own = laid_over(UNWATCHED, _own(name, budget))
+    if name in scale.isometric:
+        short = scale.isometric[name]
+        bounded = isometric_training(data, short.steps, offset=short.offset, temperature=short.temperature, seed=seed)
+    else:
+        cpl: Settings = {"model": {"layer": "cpl", "width": WIDTHS[name][0]}, "optimizer": {"lr": 1.0}}
+        bounded = lipschitz_training(data, laid_over(cpl, own), seed)
+    measure: dict[str, Any] = {"data": data, "radii": RADII, "points": scale.points}
+    if name in scale.isometric:
+        measure["train_points"] = scale.points // 5
+    plain = laid_over(laid_over(scale.standard.get(name, NOTHING), UNWATCHED), {"augmentation": own["augmentation"]})
+    steps: dict[str, Step] = {
+        LIPSCHITZ: Certify(model=bounded, **measure),
+        STANDARD: standard_training(data, plain, seed),
     }
-    return train_step(data, "simple-convnet", "offset-cross-entropy", laid_over(paper, changes), "center", seed)
+    if number % scale.every == 0 and (scale.every == 1 or seed == 0):
+        for network, changes in scale.further.items():
+            trained = _further(network, data, laid_over(changes, own), seed)
+            how = {"method": "estimate", "sigma": SIGMA} if network == SMOOTHED else {}
+            steps[network] = Certify(model=trained, **measure, **how)
+    return steps
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """Means over seeds per size; the curves of all seeds go to the forecast.
-
-    Args:
-        measured: the cells that are done, with their results.
-
-    Returns:
-        The table and the charts, from what is measured so far.
-    """
-    rows: list[Row] = []
-    marks: list[Row] = []
-    scaling = []
-    for name in dict.fromkeys(str(cell.place["data"]) for cell in measured):
-        own = [cell for cell in measured if cell.place["data"] == name]
-        certified = [_value(cell, RADIUS[name]) for cell in own if cell.place["model"] == LIPSCHITZ]
-        for n in sorted({value["n"] for value in certified} | {float(cell.place["n"]) for cell in own}):
-            at_size = [cell for cell in own if cell.place["n"] == n]
-            bounded = [cell for cell in at_size if cell.place["model"] == LIPSCHITZ]
-            standard = [cell for cell in at_size if cell.place["model"] == STANDARD]
-            row = {
-                "data": name,
-                "n": int(n),
-                "seeds": max(len(bounded), len(standard)),
-                "certified": mean([value["value"] for value in certified if value["n"] == n]),
-                "train_certified": mean([_value(cell, RADIUS[name], "train")["value"] for cell in bounded]),
-                "lipschitz_clean": mean([cell.result["test"]["clean"]["value"] for cell in bounded]),
-                "standard_clean": mean([cell.result["test_accuracy"] for cell in standard]),
-            }
-            for extra, key, _ in EXTRA:
-                values = [
-                    _value(cell, RADIUS[name], key=key)["value"] for cell in at_size if cell.place["model"] == extra
-                ]
-                row |= {extra: mean(values)} if values else {}
-            rows.append(row)
-            marks += [
-                {"n": int(n), "accuracy": row[key], "curve": f"{name}: {what}"}
-                for key, what in (
-                    ("certified", f"certified at {_radius(name)}"),
-                    ("lipschitz_clean", "1-Lipschitz, clean"),
-                    ("standard_clean", "standard, clean"),
-                    *((extra, f"{what} at {_radius(name)}") for extra, _, what in EXTRA),
-                )
-                if row.get(key) is not None
-            ]
-        points = max((cell.result["test"]["clean"]["total"] for cell in own if "test" in cell.result), default=0)
-        if certified:
-            scaling.append(
-                ScalingCurve(name, LIPSCHITZ, f"certified accuracy at l2 {_radius(name)}", 10, points, tuple(certified))
-            )
-    columns = (
-        Field("data", "dataset"),
-        Field("n", "training points", log=True),
-        Field("seeds", "seeds"),
-        Field("certified", "certified, test", percent=True),
-        Field("train_certified", "certified, train", percent=True),
-        Field("lipschitz_clean", "1-Lipschitz: clean", percent=True),
-        Field("standard_clean", "standard: clean", percent=True),
-        *(Field(extra, what, percent=True) for extra, _, what in EXTRA if any(extra in row for row in rows)),
-    )
-    chart = ChartSpec(
-        "curves",
-        marks,
-        Field("n", "training points", log=True),
-        Field("accuracy", "test accuracy", percent=True),
-        "curve",
-        "Certified accuracy keeps growing with data",
-        "Mean over seeds; nested subsets; every training has the same number of steps.",
-    )
-    return Findings(table(rows, columns), (chart,) if marks else (), tuple(scaling))
+def _own(name: str, budget: Budget) -> Settings:
+    """How the augmentation differs on one dataset."""
+    if name == "mnist":
+        return PAPER_MNIST if budget == "paper" else UNMIRRORED
+    return {"augmentation": {}}
 
 
-def _value(cell: Measured, radius: float, split: str = "test", key: str = "certified") -> Mapping[str, float]:
-    at = [round(float(value), 6) for value in cell.result["radii"]].index(round(radius, 6))
-    value = cell.result[split][key][at]["value"]
-    return {"n": float(cell.place["n"]), "seed": float(cell.place["seed"]), "value": value}
-
-
-def _radius(name: str) -> str:
-    return "36/255" if RADIUS[name] != 1.0 else "1"
+def _further(network: str, data: DataSpec, changes: Settings, seed: int) -> Train:
+    """The paper's other robust networks; those of smoothing have radii that are estimates."""
+    if network == MLP:
+        return mlp_training(data, laid_over({"model": {"width": WIDTHS[data.base][1]}}, changes), seed)
+    return noisy_training(data, changes, seed) if network == SMOOTHED else lipschitz_training(data, changes, seed)
 
 
 STUDY = Study(
     "data-scaling",
     "Certified accuracy against the amount of data",
     "Prach & Lampert 2025, Fig. 1 and 2",
-    cells,
+    _cells,
     analyze,
+    BUDGETS,
 )

@@ -16,13 +16,14 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from radii.errors import unknown_name
-from radii.papers.claims import attacked_checks, printed_tables, scaling_checks
+from radii.papers.claims import attacked_checks, curve_checks, method_checks, printed_tables, scaling_checks
 from radii.papers.claims.study_cells import Coordinates, NotMeasured, StudyCells, certified, entry, number
 
 Figures = dict[str, float]
 Names = Sequence[str]
 FAILING = "predictions that fail"
 BANDS = ("1-16", "1-512", "513-3072", "2049-3072", "1-16,513-3072", "1-3072")
+CERTIFIED = {"certified": "1-Lipschitz", "isometric": "isometric", "unaugmented": "no augmentation"}
 CHANCE = 0.1  # of ten classes
 RADIUS = 36 / 255
 
@@ -207,12 +208,13 @@ def band_column(cells: StudyCells, names: Names, *, metric: str) -> Figures:
     Args:
         cells: of the study ``subspaces``.
         names: bands of components.
-        metric: ``standard`` or ``certified``, and the split: ``certified test``.
+        metric: ``standard``, or a key of ``CERTIFIED``, and the split: ``certified test``.
     """
     network, split = metric.split()
     if network == "standard":
         return {name: cells.number({"band": name, "model": "standard"}, (f"{split}_accuracy",)) for name in names}
-    return {name: certified(cells.at({"band": name, "model": "1-Lipschitz"}), split, RADIUS) for name in names}
+    model = CERTIFIED[network]
+    return {name: certified(cells.at({"band": name, "model": model}), split, RADIUS) for name in names}
 
 
 def band_contrasts(cells: StudyCells, names: Names) -> Figures:  # noqa: ARG001
@@ -356,6 +358,14 @@ _CHECKS: dict[str, Check] = {
         scaling_checks.gaps,
         scaling_checks.standard_over_certified,
         scaling_checks.certificates,
+        curve_checks.overfitting,
+        curve_checks.by_length,
+        curve_checks.extra_points,
+        curve_checks.trade_off,
+        curve_checks.near_and_far,
+        method_checks.method_column,
+        method_checks.method_contrasts,
+        method_checks.dropout_contrasts,
         attacked_checks.attacked,
         attacked_checks.differences,
         attacked_checks.spreads,

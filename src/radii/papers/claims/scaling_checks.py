@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ def growth(cells: StudyCells, names: Sequence[str], *, radii: Mapping[str, float
 
 
 def gain_per_doubling(cells: StudyCells, names: Sequence[str], *, data: str, radius: float) -> Figures:
-    """Points of certified accuracy per doubling; a quarter of the doublings is left out at each end.
+    """Points of certified accuracy per doubling; a quarter of the steps between sizes is left out at each end.
 
     Args:
         cells: of the study ``data-scaling``.
@@ -81,9 +80,11 @@ def gain_per_doubling(cells: StudyCells, names: Sequence[str], *, data: str, rad
         data: the dataset.
         radius: L2 radius.
     """
-    gains = [b - a for a, b in pairwise(curves(cells, data, LIPSCHITZ, "test", radius).mean(0))]
-    cut = len(gains) // 4
-    return {names[0]: 100 * float(np.mean(gains[cut : len(gains) - cut]))}
+    line = curves(cells, data, LIPSCHITZ, "test", radius).mean(0)
+    sizes = sorted({float(cell.place["n"]) for cell in cells.every({"data": data, "model": LIPSCHITZ})})
+    cut = (len(line) - 1) // 4
+    first, last = cut, len(line) - 1 - cut
+    return {names[0]: 100 * float(line[last] - line[first]) / math.log2(sizes[last] / sizes[first])}
 
 
 def last_doublings(cells: StudyCells, names: Sequence[str], *, radii: Mapping[str, float]) -> Figures:  # noqa: ARG001
@@ -101,9 +102,11 @@ def last_doublings(cells: StudyCells, names: Sequence[str], *, radii: Mapping[st
     for data, radius in radii.items():
         robust = curves(cells, data, LIPSCHITZ, "test", radius)
         clean = curves(cells, data, STANDARD, "test")
-        if robust.shape != clean.shape or robust.shape[1] < 3:
-            raise NotMeasured(f"the same three sizes of {data} for both networks")
-        figures[data] = lower_end((robust[:, -1] - robust[:, -3]) - (clean[:, -1] - clean[:, -3]))
+        sizes = sorted({float(cell.place["n"]) for cell in cells.every({"data": data, "model": LIPSCHITZ})})
+        quarter = next((at for at, n in enumerate(sizes) if abs(n - sizes[-1] / 4) <= 1), None)
+        if robust.shape != clean.shape or quarter is None:
+            raise NotMeasured(f"all and a quarter of the points of {data} for both networks")
+        figures[data] = lower_end((robust[:, -1] - robust[:, quarter]) - (clean[:, -1] - clean[:, quarter]))
     return figures
 
 

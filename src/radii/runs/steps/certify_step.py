@@ -64,6 +64,7 @@ class Certify(Step):
         "prove": True,
         "exact": False,
         "seconds": 60.0,
+        "train_points": None,
     }
 
     model: ModelSource | NearestNeighborModel
@@ -79,6 +80,7 @@ class Certify(Step):
     most: int = Field(100_000, ge=1, description="smoothing: samples for each input at most")
     together: bool = Field(False, description="smoothing: one alpha for all inputs")
     prove: bool = Field(True, description="margin: prove every layer's norm, else take a cheaper bound")
+    train_points: int | None = Field(None, ge=1, description="from the train split, if other than points")
     exact: bool = Field(False, description="complete: close the bracket of the true radius by bisection")
     seconds: float = Field(60.0, gt=0, description="complete: for each input, and each radius unless exact")
 
@@ -109,15 +111,20 @@ class Certify(Step):
         arrays: dict[str, Tensor] = {}
         for name in self.splits:
             split = data.train if name == "train" else data.test
-            x, y = split.tensors(choose_rows(split, self.points, self.seed))
+            count = self.points if name == "test" else self.train_points or self.points
+            x, y = split.tensors(choose_rows(split, count, self.seed))
             bracket = certifier.bracket(x) if self.exact else None
-            certificate = certifier.certify(x) if bracket is None else certifier.proved(bracket)
+            certificate, textbook = certifier.certify(x) if bracket is None else (certifier.proved(bracket), None)
             result |= certificate_summary(certificate)
             right = (certificate.prediction.cpu() == y).numpy()
             result[name] = {
                 "clean": accuracy(right).summary(),
                 **_at_radii(certificate, right, self.radii),
-                **certifier.textbook(x, right, self.radii),
+                **(
+                    {}
+                    if textbook is None
+                    else {"certified_by_sqrt2": _at_radii(textbook, right, self.radii)["certified"]}
+                ),
             }
             if bracket is not None:
                 result[name]["exact"] = bracket.summary()
@@ -159,14 +166,19 @@ class _Certifier:
     why: str
     bound: LipschitzBound | None = None
 
-    def certify(self, x: Tensor) -> Certificate:
+    def certify(self, x: Tensor) -> tuple[Certificate, Certificate | None]:
+        """The certificate; for margins also by the textbook rule, margin over sqrt(2) times L, for comparison."""
+        if self.model is not None and self.bound is not None:
+            forms = lipschitz.certify_forms(self.model, x, self.bound)
+            return forms["pairwise"], forms["sqrt2"]
+        return self._by_method(x), None
+
+    def _by_method(self, x: Tensor) -> Certificate:
         step = self.step
         if self.model is None:
             from radii.certificates import nearest
 
             return nearest.certify(x, self.data.train.tensors(), step.norm)
-        if self.bound is not None:
-            return lipschitz.certify(self.model, x, self.bound)
         return choose.certify(
             self.model,
             x,
@@ -200,13 +212,6 @@ class _Certifier:
         """The lower ends of a bracket."""
         assert self.model is not None
         return bracket.certificate(self.model, self.step.norm)
-
-    def textbook(self, x: Tensor, right: NDArray[np.bool_], radii: Sequence[float]) -> dict[str, Any]:
-        """Certified accuracy by the textbook rule, margin over sqrt(2) times L, for comparison."""
-        if self.bound is None or self.model is None:
-            return {}
-        certificate = lipschitz.certify(self.model, x, self.bound, form="sqrt2")
-        return {"certified_by_sqrt2": _at_radii(certificate, right, radii)["certified"]}
 
 
 def certificate_summary(certificate: Certificate) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Train(Step):
     """A classifier trained on a dataset's train split; its run folder is a model bundle."""
 
     kind: ClassVar[str] = "train"
-    neutral: ClassVar[dict[str, Any]] = {"validation": 0.0}
+    neutral: ClassVar[dict[str, Any]] = {"validation": 0.0, "extra": None}
 
     data: DataSpec
     model: Component
@@ -39,6 +39,7 @@ class Train(Step):
     preprocessing: Preprocessing = "center"
     seed: int = 0
     validation: float = Field(0.0, ge=0, lt=1, description="share of the train split held out as the test split")
+    extra: DataSpec | None = Field(None, description="more training points: the train split of another dataset")
 
     def describe(self) -> str:
         """``train lenet5 by adversarial on mnist+smooth:3, seed 1``."""
@@ -48,7 +49,8 @@ class Train(Step):
     def label(self) -> str:
         """The trained model in a few words."""
         seed = f", seed {self.seed}" if self.seed else ""
-        return f"{self.model.name} by {self.method.name} on {self.data.source}{seed}"
+        extra = f" and {self.extra.source}" if self.extra is not None else ""
+        return f"{self.model.name} by {self.method.name} on {self.data.source}{extra}{seed}"
 
     def effort(self) -> Effort:
         """Epochs or optimizer steps. Epochs are as long as their data, optimizer steps are not."""
@@ -108,6 +110,7 @@ class Train(Step):
             test=data.test,
             checkpoint=work.checkpoint,
             checkpoint_seconds=checkpoint_seconds(),
+            extra=None if self.extra is None else self.extra.load().train,
         )
         return model, architecture, data, history
 

@@ -78,17 +78,21 @@ class OffsetCrossEntropy:
     Args:
         offset: the margin that the true logit must have.
         temperature: T; a small one stops rewarding margins beyond the offset.
+        first_temperature: T at the first step, from where it moves to ``temperature`` linearly; None: T is
+            constant. Training from a large T to a small one first spreads the classes, then looks at small margins.
     """
 
-    def __init__(self, offset: float = 0.25, temperature: float = 0.25) -> None:
-        if not temperature > 0:
-            raise InputError(f"temperature must be positive, got {temperature} instead.")
-        self.offset, self.temperature = offset, temperature
+    def __init__(self, offset: float = 0.25, temperature: float = 0.25, first_temperature: float | None = None) -> None:
+        first = temperature if first_temperature is None else first_temperature
+        if not (temperature > 0 and first > 0):
+            raise InputError(f"temperature must be positive, got {temperature} and {first} at first instead.")
+        self.offset, self.temperature, self.first_temperature = offset, temperature, first
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:  # noqa: ARG002
-        """The loss of one batch."""
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+        """The loss of one batch, at the temperature of this moment."""
         logits = model(x)
-        return Loss(offset_cross_entropy(logits, y, self.offset, self.temperature), logits)
+        now = self.first_temperature + (self.temperature - self.first_temperature) * moment.fraction
+        return Loss(offset_cross_entropy(logits, y, self.offset, now), logits)
 
 
 def self_normalizing_cross_entropy(logits: Tensor, y: Tensor, t: float = 0.1) -> Tensor:

@@ -1,0 +1,87 @@
+"""Branch and bound on the networks of Dathathri et al. 2020, image by image; set RADII_VERIFY to the folder.
+
+A part of ``verify.py``, and alone: ``python benchmarks/sdp_fo.py``. Every image has 200 seconds. The sample is the
+first 20 images of each network, 3 with 20 seconds for a quick run; RADII_IMAGES=100 takes them all (hours). Goals are
+those of the whole sets, as shares: 55 of 69 of MNIST and 44 of 46 of CIFAR-10 that some tool proves robust, and none
+of the broken ones proved.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bounds import RADII, SHARED, network
+from harness import Figure, figure, main
+
+SECONDS, IMAGES = 200.0, 20
+QUICK_SECONDS, QUICK_IMAGES = 20.0, 3
+GOALS = {"mnist": 55 / 69, "cifar": 44 / 46}
+
+
+def decided(name: str, number: int, label: int, seconds: float) -> tuple[str, float]:
+    """The verdict of one image and the CPU seconds it took."""
+    import time
+
+    from radii.certificates.complete.answer import Limits
+    from radii.certificates.complete.deployed import Deployed
+    from radii.certificates.complete.true_radius import decide
+    from radii.threat import Ball
+
+    torch.set_num_threads(1)
+    root = folder()
+    x = torch.from_numpy(np.load(root / f"{name}_100.npz")["x"][number : number + 1]).float()
+    deployed = Deployed.of(network(root, name), tuple(x.shape[1:]))
+    start = time.process_time()
+    answer = decide(deployed, x, label, 10, Ball("linf", RADII[name]), Limits.of_seconds(seconds))
+    return answer.verdict, time.process_time() - start
+
+
+def folder() -> Path:
+    """Where the networks and images are."""
+    return Path(os.environ.get("RADII_VERIFY", SHARED / "verify")) / "sdp_fo"
+
+
+def run(quick: bool) -> list[Figure]:
+    """Proved and refuted images of both networks, and the median CPU seconds of a proof."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    count = QUICK_IMAGES if quick else int(os.environ.get("RADII_IMAGES", IMAGES))
+    figures = []
+    pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("spawn"))
+    with pool:
+        for name in RADII:
+            with (folder() / f"{name}_cnn_a_adv_expected.csv").open() as lines:
+                rows = list(csv.DictReader(lines))[:count]
+            tasks = [pool.submit(decided, name, i, int(row["label"]), seconds) for i, row in enumerate(rows)]
+            answers = [task.result() for task in tasks]
+            figures += summed(f"sdp_fo {name}, first {count} images, {seconds:g} s each", rows, answers, GOALS[name])
+    return figures
+
+
+def summed(title: str, rows: list[dict[str, str]], answers: list[tuple[str, float]], goal: float) -> list[Figure]:
+    """Figures of one network: ``rows`` are the known verdicts, ``answers`` ours with their seconds."""
+    pairs = list(zip((row["verdict"] for row in rows), answers, strict=True))
+    robust = [answer for known, answer in pairs if known == "robust"]
+    proofs = [seconds for verdict, seconds in robust if verdict == "unsat"]
+    wrong = sum((known, verdict) in (("broken", "unsat"), ("robust", "sat")) for known, (verdict, _) in pairs)
+    broken = [verdict for known, (verdict, _) in pairs if known == "broken"]
+    beyond = sum(known == "open" and verdict in ("sat", "unsat") for known, (verdict, _) in pairs)
+    return [
+        figure(
+            f"{title}: share proved of {len(robust)} robust", len(proofs) / max(1, len(robust)), goal, at_most=False
+        ),
+        figure(f"{title}: broken ones refuted of {len(broken)}", broken.count("sat")),
+        figure(f"{title}: decided of those nobody decided", beyond),
+        figure(f"{title}: wrong verdicts", wrong, 0),
+        figure(f"{title}: median CPU seconds of a proof", float(np.median(proofs)) if proofs else 0.0),
+    ]
+
+
+if __name__ == "__main__":
+    main(run)
