@@ -165,7 +165,6 @@ EXCEPTIONS = {
     ("ding-gamma", "reversed"): SPREAD,
     ("ding-distance-goes-with-robustness", "reversed"): "distances are reversed, too",
     ("prach-overfits-robustly", "reversed"): ONE_NETWORK,
-    ("prach-better-near-training-points", "reversed"): ONE_NETWORK,
     ("vardi-condition-is-strict", "reversed"): "true of every dimension",
 }
 WAYS = ("chance", "noisy chance", "shuffled", "not numbers", "reversed")

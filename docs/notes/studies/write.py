@@ -18,7 +18,16 @@ from radii.studies.results import Evidence
 from radii.studies.study import registered_study
 
 HERE = Path(__file__).parent
-PAGES = ("separation", "sensitivity-mnist", "capacity-mnist", "data-scaling", "subspaces", "provable", "staircase")
+PAGES = (
+    "separation",
+    "sensitivity-mnist",
+    "capacity-mnist",
+    "data-scaling",
+    "subspaces",
+    "provable",
+    "staircase",
+    "nearby-points",
+)
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
 
