@@ -139,5 +139,5 @@ def test_a_family_of_claims() -> None:
 
 
 def test_a_study_without_a_night_says_so() -> None:
-    with pytest.raises(InputError, match="subspaces has the budgets smoke, cpu, paper, not night"):
-        registered_study("subspaces").cells("night")
+    with pytest.raises(InputError, match="separation has the budgets smoke, cpu, paper, not night"):
+        registered_study("separation").cells("night")
