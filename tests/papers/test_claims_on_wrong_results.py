@@ -162,9 +162,6 @@ EXCEPTIONS = {
         for rest in ("", "-smoother")
     },
     ("ding-table4-by-table2-standard", "reversed"): ALIKE,
-    ("ding-table4-quarter-clean-smoother", "reversed"): ALIKE,
-    ("ding-table4-double-clean-smoother", "shuffled"): SAME,
-    ("ding-box-is-not-the-reason-measured", "reversed"): ONE_NETWORK,
     ("ding-gamma", "reversed"): SPREAD,
     ("ding-distance-goes-with-robustness", "reversed"): "distances are reversed, too",
     ("prach-overfits-robustly", "reversed"): ONE_NETWORK,

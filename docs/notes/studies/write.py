@@ -35,6 +35,8 @@ def page(name: str) -> str:
     """One study: command, table, picture, claims."""
     study, evidence = registered_study(name), _evidence(name)
     findings = study.analyze(evidence.measured)
+    verdicts = ledger(choose(name), SHIPPED)
+    waiting = sum(verdict.status == "not run" for verdict in verdicts)
     parts = [
         f"# {study.title}",
         (sys.modules[study.plan.__module__].__doc__ or "").strip(),
@@ -48,8 +50,10 @@ def page(name: str) -> str:
         "| | claim | measured | published |\n| --- | --- | --- | --- |\n"
         + "\n".join(
             f"| {verdict.outcome} | {verdict.claim.statement} | {verdict.shown} | {verdict.expected} |"
-            for verdict in ledger(choose(name), SHIPPED)
+            for verdict in verdicts
+            if verdict.status != "not run"
         ),
+        *([f"{waiting} further claims wait for cells that were not run."] if waiting else []),
         "A claim that fails stays here. `radii claims ID` explains one.",
     ]
     return "\n\n".join(parts) + "\n"

@@ -22,7 +22,7 @@ from radii.certificates.bounds.rows import ValueBounds
 from radii.certificates.complete.goal import Goal, Runnable
 from radii.certificates.complete.search import first_meeting
 
-MOST_VALUES = 4000  # of a network that becomes a program
+MOST_VALUES = 2000  # of a network that becomes a program
 NEAR = 1e-4  # of the box: a coordinate so near an end is moved there
 
 Floats = NDArray[np.float64]

@@ -26,6 +26,7 @@ ROOT_STEPS = 60
 HIDDEN_STEPS = 20
 STEPS = 12
 INTEGER_SHARE, INTEGER_SECONDS = 0.2, 30.0  # of the time left, and at most, for the integer program
+LEAST_SECONDS = 0.2  # below which it is not tried
 
 
 def split_relus(
@@ -90,9 +91,9 @@ class _Search:
             self.open = self._refined(self.open, STEPS)
         else:
             self.open = self._refined(self._bounded(self.open, ROOT_STEPS), ROOT_STEPS)
-        if self.open and not self.searched:
+        seconds = min(INTEGER_SECONDS, INTEGER_SHARE * self.limits.left())
+        if self.open and not self.searched and self.nodes < self.limits.nodes and seconds > LEAST_SECONDS:
             cases = sorted({node.case for node in self.open})
-            seconds = min(INTEGER_SECONDS, INTEGER_SHARE * self.limits.left())
             self.met = integer_search(self.engine, self.root, self.goal, self.network, cases, seconds)
         with self.limits.task("splitting ReLUs") as bar:
             while self.open and self.met is None:

@@ -98,7 +98,7 @@ def verify(
             continue  # proved by the search that is continued
         records.append((goal, ProofRecord()))
         start = before if before is not None and number == before.goal else None
-        method, answer = decided(deployed, goal, limits, seed, None if proof is None else records[-1][1], start)
+        method, answer = decided(deployed, goal, limits, seed, None if proof is None else records[-1][1], start, True)
         total += answer.nodes
         if answer.verdict != "unsat":
             break
@@ -166,6 +166,7 @@ def decided(
     seed: int | None,
     record: ProofRecord | None = None,
     state: SearchState | None = None,
+    integers: bool = False,
 ) -> tuple[str, Answer]:
     """Search for a counterexample, then split inputs where few move, and ReLUs elsewhere.
 
@@ -176,6 +177,7 @@ def decided(
         seed: of the search; None leaves the search out.
         record: is filled with the proof of ``unsat``.
         state: what an earlier search of this goal left open.
+        integers: let an integer program look for an input of a small network, which takes up to 30 seconds.
 
     Returns:
         The method that answered, and its answer.
@@ -203,7 +205,7 @@ def decided(
                 open_ = (
                     branches_of(state.arrays) if state is not None and state.kind == "signs" and spent == 0 else None
                 )
-                searched = seed is None or spent > 0 or open_ is not None
+                searched = not integers or spent > 0 or open_ is not None
                 answer = split_relus(engine, goal, deployed, limits, leaves, searched, open_)
         spent += answer.nodes
         if answer.verdict != "unknown" or answer.interrupted or spent >= limits.nodes:

@@ -74,13 +74,18 @@ def analyze(measured: Sequence[Measured]) -> Findings:
         The table and the chart, from what is measured so far.
     """
     own = rows(measured, ("width", "variant"))
+    attacked = [row for row in own if row["pgd_robust"] is not None]
+    wide = len({row["width"] for row in attacked}) > 1
+    over = Field("width", "width of the network", log=True) if wide else Field("variant", "variant")
     chart = ChartSpec(
         "curves",
-        marks(own, "width", "variant", ("pgd_robust",)),
-        Field("width", "width of the network", log=True),
-        Field("accuracy", "accuracy under PGD-40, at most", percent=True),
+        marks(attacked, "width", "variant", ("pgd_robust",))
+        if wide
+        else marks(attacked, "variant", "width", ("pgd_clean", "pgd_robust", "pgd_free")),
+        over,
+        Field("accuracy", "accuracy", percent=True),
         "curve",
-        "Robust accuracy needs width",
+        "Accuracy under PGD-40 over the width" if wide else "Accuracy of one width over the variants",
         "Test points that PGD-40 leaves unbroken: an upper bound of robust accuracy.",
     )
     columns = (Field("width", "width"), Field("variant", "variant"), *fields(own))

@@ -69,7 +69,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("distance", "distance between classes, L2"),
         Field("robust", "accuracy under PGD-40, at most", percent=True),
         "kind",
-        "Distance between classes goes with robust accuracy, but does not decide it",
+        "Distance between classes and accuracy under PGD-40",
         "Test images, the nearest tenth of other classes; PGD-trained networks.",
     )
     return Findings(table(rows, columns), (chart,) if whole else ())

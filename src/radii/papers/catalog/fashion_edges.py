@@ -36,7 +36,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
 def _analyze(measured: Sequence[Measured]) -> Findings:
     return by_variant(
         measured,
-        "Edges keep under attack what they have, grey images do not",
+        "Fashion-MNIST and its edges, clean and under attack",
         "Linf 0.3, Fashion-MNIST and its Canny edges with sigma 1.",
     )
 

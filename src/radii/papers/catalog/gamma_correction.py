@@ -35,7 +35,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
 def _analyze(measured: Sequence[Measured]) -> Findings:
     return by_variant(
         measured,
-        "Gamma correction changes robust accuracy more than clean accuracy",
+        "Clean and robust accuracy over gamma",
         "Linf 8/255, CIFAR-10 with pixels to the power gamma.",
     )
 

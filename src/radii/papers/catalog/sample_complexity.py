@@ -75,7 +75,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("n", "training points", log=True),
         Field("accuracy", "accuracy", percent=True),
         "curve",
-        "Natural accuracy saturates, robust accuracy asks for more data",
+        "Natural and robust accuracy over the training points",
         "Linf 0.3 on MNIST, 8/255 on color images; nested subsets, the same number of steps for every size.",
     )
     columns = (Field("data", "dataset"), Field("n", "training points"), *fields(own))

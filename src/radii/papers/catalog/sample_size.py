@@ -82,7 +82,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("n", "training points", log=True),
         Field("accuracy", "accuracy under PGD-40, at most", percent=True),
         "curve",
-        "With more data robust accuracy falls on training points and rises on test points",
+        "Accuracy under PGD-40 over the training points, by variant",
         "PGD training with weight decay 0.002; the same number of steps for every size.",
     )
     columns = (Field("data", "dataset"), Field("variant", "variant"), Field("n", "training points"), *fields(own))

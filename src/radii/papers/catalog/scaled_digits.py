@@ -44,7 +44,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
 def _analyze(measured: Sequence[Measured]) -> Findings:
     return by_variant(
         measured,
-        "At equal distance between classes scaled digits stay more robust than smoothed ones",
+        "Robust accuracy at equal distance between classes",
         "Linf 0.3. Each smoothing is followed by the original and the binarized digits scaled to its distance.",
     )
 

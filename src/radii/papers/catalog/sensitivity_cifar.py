@@ -65,7 +65,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
 def _analyze(measured: Sequence[Measured]) -> Findings:
     return by_variant(
         measured,
-        "Robust accuracy rises with saturation, clean accuracy does not",
+        "Clean and robust accuracy over saturation",
         "Linf 8/255. PGD-40 and the standard suite leave at most so much of robust accuracy.",
     )
 

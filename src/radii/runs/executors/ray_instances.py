@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from radii.certificates.complete.instances import Instance, failed_row, verified_row
 from radii.errors import InputError, reason
@@ -38,7 +39,7 @@ def verified_on_ray(
         return
     with connected(address, workers or os.cpu_count() or 1) as ray:
         task = ray.remote(num_cpus=1, max_retries=RETRIES)(_verified)
-        running = {}
+        running: dict[Any, Instance] = {}
         left = list(entries)
         most = workers or len(left)
         try:
