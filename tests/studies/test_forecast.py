@@ -105,7 +105,7 @@ def test_a_study_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_subset_curve_of_an_assessment(tmp_path: Path) -> None:
     """Nested sizes, equal steps; short trainings are enough to see the parts work together."""
     from radii.runs.executors import run_steps
-    from radii.studies.assess import LIPSCHITZ, classifiers
+    from radii.studies.reference_classifiers import LIPSCHITZ, classifiers
 
     store = Store(tmp_path)
     spec = data_spec("digits", store)

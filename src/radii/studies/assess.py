@@ -5,39 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from radii.data.dataset import Data, Preprocessing
+from radii.data.dataset import Data
 from radii.errors import InputError, checked
 from radii.evaluation.scores import Scores
 from radii.runs.executors import run_steps
-from radii.runs.inputs import DataSpec
 from radii.runs.model_source import ModelSource
-from radii.runs.planning import data_spec, train_step
+from radii.runs.planning import data_spec
 from radii.runs.score_files import load_scores
 from radii.runs.step import Step
 from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
+from radii.studies.reference_classifiers import INPUTS_SHOWN, INTERVAL, LIPSCHITZ, STANDARD, classifiers
 from radii.studies.usual_threats import usual_threat
 from radii.tables import Field, Table, table
 from radii.threat import Ball
-from radii.training.certified import certified_plan
 
 if TYPE_CHECKING:
     from radii.studies.scaling_forecast import Forecast
     from radii.studies.subset_curve import SubsetCurve
 
-STANDARD, LIPSCHITZ, INTERVAL = "standard", "1-Lipschitz", "interval-trained"
 REFERENCES = (STANDARD, LIPSCHITZ, INTERVAL)
-INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
-SMALL_INPUT = 256  # numbers of one input up to which small data gets a network whose true radii can be computed
-SMALL_NETWORK = {"width": 32, "depth": 2}  # of an MLP; on digits every bracket closes, half a CPU second a point
 PARTS = 4  # steps among which the points are divided where each takes its time of complete verification
 
 
@@ -367,48 +361,3 @@ def _curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCurve | 
     from radii.studies.subset_curve import subset_curve
 
     return subset_curve(training, data, ball, name)
-
-
-def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed: int) -> dict[str, Train]:
-    """The two trainings: a standard network, then the family that can be proved in the threat's norm.
-
-    Args:
-        spec: the dataset.
-        data: the same, loaded.
-        ball: the threat.
-        epochs: passes over the training data; None for about 30,000 inputs.
-        seed: the seed of every random stream.
-
-    Returns:
-        The steps by name, ``standard`` first, then ``1-Lipschitz`` or, for a Linf threat, ``interval-trained``.
-    """
-    settings: dict[str, Any] = {
-        "epochs": epochs or max(3, round(INPUTS_SHOWN / len(data.train))),
-        "batch_size": min(256, max(16, len(data.train) // 45)),
-    }
-    plain, own = _standard(data, settings["epochs"], epochs is None)
-    # features come in any unit; pixels need no scaling, which would also scale every radius
-    inside: Preprocessing = "center" if data.train.box is not None else "standardize"
-    recipe = certified_plan(data.train, ball, "smoke")
-    length = {} if epochs is None else {"steps": 0, "epochs": epochs}
-    return {
-        STANDARD: train_step(spec, plain, "natural", settings | own, inside, seed),
-        INTERVAL if ball.norm == "linf" else LIPSCHITZ: train_step(
-            spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed
-        ),
-    }
-
-
-def _standard(data: Data, epochs: int, free: bool) -> tuple[str, dict[str, Any]]:
-    """The standard network with its own settings: as small as its true radii can be computed, where that is enough.
-
-    Args:
-        data: the dataset.
-        epochs: passes over the training data.
-        free: whether the network may take more of them.
-    """
-    images = data.train.is_image
-    if prod(data.shape) > SMALL_INPUT or len(data.train) > INPUTS_SHOWN:
-        return ("lenet5", {"model": {"widen": 0.25}}) if images else ("mlp", {})
-    rate = {"optimizer": {"lr": 0.3}} if images else {}  # features of any kind learn at the usual rate
-    return "mlp", {"model": SMALL_NETWORK, "epochs": 2 * epochs if free else epochs, **rate}
