@@ -140,7 +140,7 @@ class BlockedPointwise(nn.Conv2d):
 
 
 def blocked_pointwise(x: Tensor, weight: Tensor, bias: Tensor | None, block: int) -> Tensor:
-    """The 1 x 1 convolution of ``x`` by ``weight`` [out, in] plus ``bias``, summed over blocks of ``block`` channels."""
+    """The 1 x 1 convolution of ``x`` by ``weight`` [out, in] plus ``bias``, with sums over blocks of ``block``."""
     blocks = weight.shape[1] // block
     if blocks == 1 or is_recorded():
         return F.conv2d(x, weight[:, :, None, None], bias)

@@ -25,7 +25,7 @@ def share_at(result: Mapping[str, Any], radius: float, split: str = "test", key:
 
 
 def mean_at(cells: Sequence[Measured], radius: float, split: str = "test", key: str = "certified") -> float | None:
-    """The mean of :func:`share_at` at ``radius``, ``split`` and ``key`` over ``cells``, such as seeds; None without any."""
+    """The mean of :func:`share_at` at ``radius``, ``split`` and ``key`` over ``cells``; None without any."""
     shares = [share_at(cell.result, radius, split, key) for cell in cells]
     return mean([share for share in shares if share is not None])
 
