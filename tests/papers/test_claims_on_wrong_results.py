@@ -21,6 +21,7 @@ from radii.studies.results import Evidence, find, read
 KEPT = {"radii", "predicted", "tolerance", "parameters", "seed", "epsilon", "relation", "quantity", "total", "n"}
 CHANCE = 0.1  # of ten classes
 SEEDS = range(5)
+SHUFFLES, COINCIDENCES = range(15), 10  # a claim that one number is the greater is right on half of all shuffles
 Keys = tuple[str | int, ...]
 
 
@@ -110,7 +111,7 @@ def wrong_results(results: Evidence) -> dict[str, tuple[Evidence, ...]]:
     return {
         "chance": (at_chance(results),),
         "noisy chance": tuple(noisy_chance(results, seed) for seed in SEEDS),
-        "shuffled": tuple(shuffled(results, seed) for seed in SEEDS),
+        "shuffled": tuple(shuffled(results, seed) for seed in SHUFFLES),
         "not numbers": (not_numbers(results),),
         "reversed": (mirrored(results),),
     }
@@ -174,10 +175,10 @@ STUDIED = [claim for claim in all_claims() if claim.study]
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("claim", STUDIED, ids=lambda claim: claim.id)
 def test_no_claim_holds_on_wrong_results(claim: Claim, way: str) -> None:
-    """Of five random shuffles at most two may be right by coincidence."""
+    """Some random shuffles may be right by coincidence, but not many more than half of them."""
     known = wrong(right(claim).origin, claim.study)[way]
     holds = sum(judge(claim, results).status in ("holds", "finding") for results in known)
-    assert (holds > (2 if way == "shuffled" else 0)) == ((claim.id, way) in EXCEPTIONS)
+    assert (holds > (COINCIDENCES if way == "shuffled" else 0)) == ((claim.id, way) in EXCEPTIONS)
 
 
 def test_every_exception_is_a_claim() -> None:
