@@ -228,7 +228,8 @@ def passes_needed(network: Network, method: Method, norm: Norm) -> int:
     """About how many forward passes one point costs by ``method``, from the sizes of the layers.
 
     A row of coefficients carried back costs about one pass; CROWN carries two for every coordinate that a
-    layer which is not linear reads, beyond the first.
+    layer which is not linear reads, beyond the first. A step of alpha-CROWN carries each of these rows, and those
+    of the margins twice, back and forth again.
 
     Args:
         network: the traced layers.
@@ -240,8 +241,9 @@ def passes_needed(network: Network, method: Method, norm: Norm) -> int:
         return 4 if norm == "linf" else 8
     if method == "crown-ibp":
         return 8 + 2 * classes
-    crown = 8 + 2 * classes + 2 * _open_coordinates(network)
-    return crown if method != "alpha-crown" else crown + 3 * ASCENT * classes
+    hidden = 2 * _open_coordinates(network)
+    crown = 8 + 2 * classes + hidden
+    return crown if method != "alpha-crown" else crown + 3 * ASCENT * (2 * classes + hidden)
 
 
 def _open_coordinates(network: Network) -> int:
