@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from radii.atomic import write_whole
 from radii.certificates.complete.instances import Instance, failed_row, verified_row
 from radii.errors import InputError, reason
 from radii.runs.executors.ray_cluster import RETRIES, connected
@@ -72,7 +73,7 @@ def _verified(entry: Instance, network: bytes, query: bytes) -> Row:
     with tempfile.TemporaryDirectory() as place:
         names = [f"network{Path(entry.network).suffix}", f"property{''.join(Path(entry.query).suffixes[-2:])}"]
         for name, content in zip(names, (network, query), strict=True):
-            (Path(place) / name).write_bytes(content)
+            write_whole(Path(place) / name, content, durable=False)
         try:
             row = verified_row(Path(place), replace(entry, network=names[0], query=names[1]))
         except InputError as refusal:
