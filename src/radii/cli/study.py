@@ -27,7 +27,7 @@ app = typer.Typer(
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Studies by name, or TOML files.")]
 OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The most recent one if none is named.")]
-ExecutorName = Annotated[str, typer.Option("--executor", help="Where the work runs: processes, inline (not for lists of instances), ray or ray:local.")]
+ExecutorName = Annotated[str, typer.Option("--executor", help="processes, inline, ray or ray:local.")]
 Address = Annotated[str | None, typer.Option("--address", help="HOST:PORT of a Ray head, with --executor ray.")]
 OnlySteps = Annotated[list[str] | None, typer.Option("--step", metavar="RUN", help="Only this step and its inputs.")]
 DryRun = Annotated[

@@ -33,7 +33,7 @@ def verify(
         "verdicts.csv"
     ),
     workers: Workers = None,
-    executor: Annotated[str, typer.Option(help="Where the work runs: processes, inline (not for lists of instances), ray or ray:local.")] = "processes",
+    executor: Annotated[str, typer.Option(help="processes, inline, ray or ray:local.")] = "processes",
     address: Annotated[str | None, typer.Option(help="HOST:PORT of a Ray head, with --executor ray.")] = None,
     seed: Seed = 0,
     json: Json = None,
