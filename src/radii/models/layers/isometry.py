@@ -126,26 +126,25 @@ class _Fused(torch.autograd.Function):
         if position is not None:
             z += position.movedim(0, -1)
         half = z[..., : z.shape[-1] // 2]
-        negative = half < 0
+        sign = torch.copysign(torch.ones((), dtype=z.dtype, device=z.device), half)  # products beat masks by far
         half.abs_()
         result = z.movedim(-1, 1)
         if shift:
             shift_tokens_(result, shift)
-        ctx.save_for_backward(x, weight, bias, position, negative)
+        ctx.save_for_backward(x, weight, bias, position, sign)
         ctx.shift, ctx.block = shift, block
         return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, position, negative = ctx.saved_tensors
+        x, weight, bias, position, sign = ctx.saved_tensors
         if torch.is_grad_enabled():  # it will be differentiated, which writing in place would hide
             plain = partial(_by_plain_operations, shift=ctx.shift, block=ctx.block)
             return (*differentiable_gradients(plain, (x, weight, bias, position), gradient), None, None)
         last = gradient.movedim(1, -1).clone(memory_format=torch.contiguous_format)
         if ctx.shift:
             shift_tokens_(last.movedim(-1, 1), ctx.shift, back=True)
-        half = last[..., : last.shape[-1] // 2]
-        torch.where(negative, -half, half, out=half)
+        last[..., : last.shape[-1] // 2] *= sign
         rows = last.view(-1, last.shape[-1])
         needs = ctx.needs_input_grad
         into = (rows @ weight).view(*last.shape[:-1], -1).movedim(-1, 1) if needs[0] else None
