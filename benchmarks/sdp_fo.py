@@ -3,14 +3,17 @@
 A part of ``verify.py``, and alone: ``python benchmarks/sdp_fo.py``. Every image has 200 seconds. The sample is the
 first 20 images of each network, 3 with 20 seconds for a quick run; RADII_IMAGES=100 takes them all (hours). Goals are
 those of the whole sets, as shares: 55 of 69 of MNIST and 44 of 46 of CIFAR-10 that some tool proves robust, and none
-of the broken ones proved.
+of the broken ones proved. Verdicts are kept in the folder RADII_VERDICTS, if it is set, and not computed again.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from concurrent.futures import ProcessPoolExecutor
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -48,18 +51,42 @@ def folder() -> Path:
     return Path(os.environ.get("RADII_VERIFY", SHARED / "verify")) / "sdp_fo"
 
 
+@contextmanager
+def verdicts() -> Iterator[Path]:
+    """The folder of verdicts: RADII_VERDICTS, or one that is removed afterwards."""
+    kept = os.environ.get("RADII_VERDICTS")
+    if kept:
+        Path(kept).mkdir(parents=True, exist_ok=True)
+        yield Path(kept)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+
+
+def answered(name: str, labels: list[int], seconds: float, table: Path) -> list[tuple[str, float]]:
+    """The verdict and CPU seconds of the first images; those of ``table`` are read, new ones are added to it."""
+    lines = csv.reader(table.open()) if table.exists() else iter(())
+    known = {int(image): (verdict, float(spent)) for image, verdict, spent in lines}
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as pool:
+        left = {pool.submit(decided, name, i, labels[i], seconds): i for i in range(len(labels)) if i not in known}
+        for task in as_completed(left):
+            known[left[task]] = task.result()
+            with table.open("a") as lines:
+                csv.writer(lines).writerow((left[task], *task.result()))
+    return [known[image] for image in range(len(labels))]
+
+
 def run(quick: bool) -> list[Figure]:
     """Proved and refuted images of both networks, and the median CPU seconds of a proof."""
     seconds = QUICK_SECONDS if quick else SECONDS
     count = QUICK_IMAGES if quick else int(os.environ.get("RADII_IMAGES", IMAGES))
     figures = []
-    pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("spawn"))
-    with pool:
+    with verdicts() as kept:
         for name in RADII:
             with (folder() / f"{name}_cnn_a_adv_expected.csv").open() as lines:
                 rows = list(csv.DictReader(lines))[:count]
-            tasks = [pool.submit(decided, name, i, int(row["label"]), seconds) for i, row in enumerate(rows)]
-            answers = [task.result() for task in tasks]
+            table = kept / f"sdp_fo-{name}-{seconds:g}.csv"
+            answers = answered(name, [int(row["label"]) for row in rows], seconds, table)
             figures += summed(f"sdp_fo {name}, first {count} images, {seconds:g} s each", rows, answers, GOALS[name])
     return figures
 

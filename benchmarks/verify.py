@@ -3,6 +3,8 @@
 Goals: every acasxu, collins and linearizenn instance, 74 of 80 of safenlp and 10 of 16 of sat_relu within the
 competition's limits, and no wrong verdict. Quick runs take every eighth instance. Part ``sdp_fo`` is branch and bound
 on images (``sdp_fo.py``), part ``radius`` the share of points whose true radius is found.
+
+Verdicts are kept in the folder RADII_VERDICTS, if it is set: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import sdp_fo
 from harness import Figure, figure, main
-from radii.certificates.complete.instances import read_instances, run_instances
+from radii.certificates.complete.instances import read_instances, read_table, run_instances
 from radii.runs.executors import run_steps
 
 GOALS = {"acasxu": 93, "collins_rul_cnn": 21, "linearizenn": 10, "safenlp": 74, "sat_relu": 10}
@@ -28,8 +30,10 @@ def run(quick: bool) -> list[Figure]:
     figures = []
     for name, goal in GOALS.items():
         entries = read_instances(root / name / "expected.csv")[:: 8 if quick else 1]
-        with tempfile.TemporaryDirectory() as folder:
-            rows = list(run_instances(root / name, entries, Path(folder) / "verdicts.csv"))
+        with sdp_fo.verdicts() as folder:
+            table = folder / f"{name}.csv"
+            list(run_instances(root / name, entries, table))
+            rows = read_table(table)
         decided = [row for row in rows if row["verdict"] in ("sat", "unsat")]
         wrong = sum(row["verdict"] != row["expected"] for row in decided)
         wanted = None if quick else float(goal)

@@ -10,7 +10,7 @@ from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import AuditStep, Certify, Evaluate, Train
 from radii.runs.store import Store
-from radii.studies import rehearsal
+from radii.studies import plan, rehearsal
 from radii.studies.plan import StepTimes, plan_studies
 from radii.studies.study import Cell, Findings, Study
 from radii.tables import table
@@ -46,6 +46,15 @@ def test_every_step_of_a_new_study_has_an_expected_time_and_nothing_is_left(tmp_
     assert planned.time_left(times, 1).unknown == 0
     assert all(item.seconds is not None and item.seconds > 0 for item in planned.steps)
     assert not store.runs()
+
+
+def test_timing_ends_and_further_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "PATIENCE", 0.0)
+    monkeypatch.setattr(plan, "rehearse", lambda step, device: pytest.fail("it was timed"))
+    times, step = StepTimes(), training(steps=300)
+    times.rehearse([step], "cpu")
+    assert (expected := times.expect(step)) is not None
+    assert times.expect(training(steps=600)) == pytest.approx(2 * expected)
 
 
 def test_code_of_users_is_not_run_to_plan_a_study(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from comparable steps; a step that is like nothing measured is rehearsed on a fe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -20,6 +21,8 @@ from radii.runs.store import Run, Store
 from radii.studies.rehearsal import rehearse
 from radii.studies.results import shipped_results
 from radii.studies.study import Study
+
+PATIENCE = 30.0  # seconds for timing steps before a study; its results do not depend on it
 
 
 class StepTimes:
@@ -63,14 +66,20 @@ class StepTimes:
         return None if rates is None else median(rates) * effort.amount
 
     def rehearse(self, steps: Iterable[Step], device: str) -> None:
-        """Time the steps that are like nothing measured, on a few batches each (:mod:`radii.studies.rehearsal`)."""
+        """Time the steps that are like nothing measured, on a few batches each (:mod:`radii.studies.rehearsal`).
+
+        Once this has taken ``PATIENCE`` seconds, the times of further steps follow from their multiply-adds.
+        """
         unknown = [step for step in steps if self.expect(step) is None]
         if not unknown:
             return
+        begun = time.monotonic()
         with task("timing steps that were never measured", len(unknown), "steps") as bar:
             for step in unknown:
-                if self.expect(step) is None and (seconds := rehearse(step, device) or _counted(step)) is not None:
-                    self._add(step.run_id, step.effort(), seconds)
+                if self.expect(step) is None:
+                    timed = rehearse(step, device) if time.monotonic() - begun < PATIENCE else None
+                    if (seconds := timed or _counted(step)) is not None:
+                        self._add(step.run_id, step.effort(), seconds)
                 bar.advance()
 
     def _add(self, run_id: str, effort: Effort, seconds: float) -> None:
