@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # jobs in the background are born ignoring Ctrl-C,
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and so would the programs that tests interrupt
 
 REAL_DATA = Path(os.environ.get("RADII_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -259,13 +259,8 @@ def test_a_file_of_another_kind_is_no_proof(tmp_path: Path, radii: Callable[...,
 
 def test_ctrl_c_exits_with_130_and_the_same_command_continues(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "radii.cli.main", "train", "digits", "epochs=400", "--model", "lenet5"]
-    child = subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"RADII_CHECKPOINT_SECONDS": "0.1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are born ignoring it
-    )
+    environment = os.environ | {"RADII_CHECKPOINT_SECONDS": "0.1"}
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     work = tmp_path / "runs" / "work"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not list(work.glob("*/checkpoint.safetensors")):
