@@ -84,6 +84,15 @@ def test_linf_threats_get_interval_training(shape: tuple[int, ...], budget: str)
     assert ("clip" in made.settings["model"]) == (shape[0] == 1)
 
 
+def test_small_radii_of_color_images_mix_attacks_and_intervals() -> None:
+    color, grey = data((3, 32, 32)), data((1, 28, 28))
+    small, large = (certified_plan(color, Ball("linf", radius), "cpu") for radius in (2 / 255, 8 / 255))
+    assert (small.method, large.method) == ("mtl-ibp", "fast-ibp")
+    METHODS.factory(small.method)(**METHODS.arguments(small.method, small.settings["method"]))
+    assert small.settings["steps"] <= large.settings["steps"], "a step with an attack costs more"
+    assert certified_plan(grey, Ball("linf", 2 / 255), "cpu").method == "fast-ibp"
+
+
 def test_multiply_adds_of_intervals_are_those_of_the_layers() -> None:
     arguments = {"width": 6, "hidden": 20, "convolutions": 2}
     model = IntervalNetwork((3, 16, 16), 10, **arguments)  # type: ignore[arg-type]

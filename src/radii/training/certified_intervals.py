@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from radii.budget import Budget
-from radii.data.dataset import Dataset
+from radii.data.dataset import Dataset, Preprocessing
 from radii.threat import Ball
 from radii.training.recipes import Plan
 
@@ -39,6 +39,8 @@ INTERVAL_LENGTHS: dict[Budget, IntervalLength] = {
 FEWEST_EPOCHS = 2
 TINY_SIDE = 12  # pixels
 CLIPS_FROM = 0.05  # smaller radii leave grey pixels apart
+MIXES_BELOW = 4 / 255  # color images: below, CROWN proves what intervals cannot
+SHARE, COST_OF_ATTACK = 0.1, 1.6  # of the intervals in the mixed loss; of its steps over those of intervals alone
 
 
 def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
@@ -46,7 +48,8 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
 
     The network is :class:`radii.models.zoo.interval_network.IntervalNetwork`, the method
     :class:`radii.training.objectives.interval_training.FastIBP`. Grey images are clipped at the radius, which
-    makes black and white pixels certain.
+    makes black and white pixels certain. Color images at small radii are trained by
+    :class:`radii.training.objectives.interval_training.MtlIBP`, attacks beside intervals, and proved by CROWN.
 
     Args:
         data: the training split; its size and shape matter, no label is read.
@@ -57,7 +60,9 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
     length, shape = INTERVAL_LENGTHS[budget], data.shape
     model = interval_network(shape, length, ball.radius)
     batch_size = 256 if len(data) >= 10_000 else max(16, min(64, len(data) // 20))
-    steps = length.work / (batch_size * interval_multiply_adds(shape, model))
+    mixed = len(shape) == 3 and shape[0] > 1 and ball.radius < MIXES_BELOW
+    cost = interval_multiply_adds(shape, model) * (COST_OF_ATTACK if mixed else 1)
+    steps = length.work / (batch_size * cost)
     epochs = min(max(steps * batch_size / len(data), FEWEST_EPOCHS), length.epochs)
     small = len(shape) == 1 or max(shape[1:]) <= TINY_SIDE
     settings: dict[str, Any] = {
@@ -67,10 +72,11 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
         "optimizer": {"kind": "adam", "schedule": "one-cycle", "lr": 2e-3, "warmup": 0.1, "clip_gradient": 10.0},
         "augmentation": {} if small or shape[0] == 1 else {"flip": True},
         "model": model,
-        "method": {"threat": str(ball)},
+        "method": {"threat": str(ball), **({"share": SHARE} if mixed else {})},
     }
     # standardized colors and features train faster; what clipping leaves lies in [0, 1] already
-    return Plan("interval-network", "fast-ibp", "none" if "clip" in model else "standardize", settings)
+    preprocessing: Preprocessing = "none" if "clip" in model else "standardize"
+    return Plan("interval-network", "mtl-ibp" if mixed else "fast-ibp", preprocessing, settings)
 
 
 def interval_network(shape: tuple[int, ...], length: IntervalLength, radius: float) -> dict[str, Any]:
