@@ -14,6 +14,7 @@ from radii.certificates.bounds.lower_margins import METHODS, Method, crown_margi
 from radii.certificates.bounds.network import Network, build
 from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.propagation import Region, forward
+from radii.certificates.bounds.sdp_crown import BallEngine
 from radii.certificates.bounds.tracing import example, trace
 from radii.certificates.certificate import Certificate
 from radii.errors import InputError
@@ -29,6 +30,7 @@ CHEAPER: dict[Method, tuple[Method, ...]] = {
     "crown-ibp": ("ibp", "crown-ibp"),
     "crown": ("ibp", "crown-ibp", "crown"),
     "alpha-crown": ("ibp", "crown-ibp", "crown", "alpha-crown"),
+    "sdp-crown": ("ibp", "crown-ibp", "crown", "sdp-crown"),
     "wong-kolter": ("wong-kolter",),
 }
 ASSUMPTIONS = (
@@ -92,15 +94,29 @@ class Bounded:
             specs = margin_specs(prediction, self.network.classes)
             region = region_of(x, ball, torch.float64)
             return crown_margins(self._engine, region, specs, steps if method == "alpha-crown" else 0)
+        if method == "sdp-crown":
+            return self._ball_margins(x, prediction, ball, steps)
         return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
+
+    def _ball_margins(self, x: Tensor, prediction: Tensor, ball: Ball, steps: int) -> Tensor:
+        """SDP-CROWN's bounds, for L2 balls, on the CPU."""
+        check_norm("sdp-crown", ball.norm)
+        if x.device.type != "cpu":
+            raise InputError(f"The method 'sdp-crown' runs on the CPU, got inputs on {x.device.type!r} instead.")
+        specs = margin_specs(prediction, self.network.classes)
+        return crown_margins(self._engine, region_of(x, ball, torch.float64), specs, steps, self._balls)
 
     @cached_property
     def _engine(self) -> Engine:
         """Rows in float32 for float32 networks; a float64 network keeps its weights."""
         with torch.no_grad():
-            if example(self.model).dtype == torch.float64:
-                return Engine(compiled(self.network, torch.float64))
-            return Engine(compiled(self._single, torch.float32))
+            wide = self.rounding and example(self.model).dtype == torch.float64
+            network, dtype = (self.network, torch.float64) if wide else (self._single, torch.float32)
+            return Engine(compiled(network, dtype), self.rounding)
+
+    @cached_property
+    def _balls(self) -> BallEngine:
+        return BallEngine(self._engine.program, self.rounding)
 
     def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
         """As :meth:`margins` by intervals in float32, for Linf balls: as sound, a little lower, much faster."""
@@ -147,6 +163,17 @@ class Bounded:
         for rows in left.split(256 if method in ("ibp", "crown-ibp") else 8) if len(left) else ():
             proved[rows] = (self.margins(x[rows], prediction[rows], ball, method) > 0).all(1)
         return proved
+
+
+def check_norm(method: Method, norm: Norm) -> None:
+    """Refuse a ball that ``method`` has no bounds for.
+
+    Args:
+        method: one of :data:`METHODS`.
+        norm: norm of the ball.
+    """
+    if method == "sdp-crown" and norm != "l2":
+        raise InputError(f"The method 'sdp-crown' certifies l2 balls, got {norm!r} instead; try alpha-crown.")
 
 
 def _point(x: Tensor) -> Region:
@@ -212,6 +239,7 @@ def certify(
         raise InputError(f"Radii to certify must be positive numbers, got {list(radii)} instead.")
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r} instead.")
+    check_norm(method, norm)
     rising = sorted(set(radii))
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
     prediction = bounded.predict(x)

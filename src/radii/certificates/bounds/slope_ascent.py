@@ -25,7 +25,7 @@ from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import NUMBERS, Engine
 from radii.certificates.bounds.program import Bend, Linear
-from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input, pick
+from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input
 
 RATE = 0.25  # of the ascent in slopes
 DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
@@ -102,15 +102,10 @@ def _ahead(
         elif place not in engine.relus:
             values[place] = _by_layer(engine, step, met[place], known, dom, values[step.inputs[0]])
         else:
-            A, z = met[place], values[step.inputs[0]].contiguous()
-            lines = known.lines(engine.relus[place], step.inputs[0])
-            alpha = alphas[place] if place in alphas else pick(lines[0], dom)
-            values[place] = torch.empty_like(z)
-            kernel: Any = along_lines
-            arrays = (value.contiguous().numpy() for value in (alpha, dom, *lines))
-            kernel(A.numpy(), z.numpy(), *arrays, values[place].numpy())
+            z, slopes_there = values[step.inputs[0]].contiguous(), alphas.get(place)
+            values[place], derivative = engine.along(known, place, met[place], z, dom, slopes_there)
             if place in alphas:
-                by_alpha[place] = A
+                by_alpha[place] = derivative
     return by_alpha, values
 
 
@@ -137,32 +132,6 @@ def _needed(engine: Engine, number: int) -> list[int]:
         if place in wanted:
             wanted.update(engine.program.steps[place].inputs)
     return sorted(wanted - {0})
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def along_lines(
-    A: NDArray[Any],
-    z: NDArray[Any],
-    alpha: NDArray[Any],
-    dom: NDArray[np.int64],
-    under: NDArray[Any],
-    over: NDArray[Any],
-    lift: NDArray[Any],
-    after: NDArray[Any],
-) -> None:
-    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``.
-
-    Row r has the lines ``under``, ``over``, ``lift`` [B, d] of domain ``dom[r]``, with ``alpha`` [R, d] as the lower
-    slope of open ReLUs.
-    """
-    rows, size = A.shape
-    for r in range(rows):
-        d = dom[r]
-        for j in range(size):
-            a, value, open_ = A[r, j], z[r, j], lift[d, j] > 0
-            lower = alpha[r, j] if open_ else under[d, j]
-            after[r, j] = lower * value if a > 0 else over[d, j] * value + (lift[d, j] if a < 0 else 0.0)
-            A[r, j] = a * value if a > 0 and open_ else 0.0
 
 
 class Adam:
@@ -237,8 +206,7 @@ def raised(
     """
     alphas, ascents = dict[int, Tensor](), dict[int, Adam]()
     for place in set(_needed(engine, number)) & set(engine.relus):
-        source, layer = engine.program.steps[place].inputs[0], engine.relus[place]
-        under, _, _ = known.lines(layer, source)
+        layer, under = engine.relus[place], engine.first_slopes(known, place)
         spread = under.expand(len(rows), -1) if dom is None else under[dom]
         alphas[place] = spread.clone(memory_format=torch.contiguous_format)
         ascents[place] = Adam(alphas[place], RATE, layer.slope, 1.0)
