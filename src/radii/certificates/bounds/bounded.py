@@ -99,8 +99,7 @@ class Bounded:
         return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
 
     def _ball_margins(self, x: Tensor, prediction: Tensor, ball: Ball, steps: int) -> Tensor:
-        """SDP-CROWN's bounds, for L2 balls, on the CPU."""
-        check_norm("sdp-crown", ball.norm)
+        """SDP-CROWN's bounds, on the CPU; over a Linf ball they are alpha-CROWN's."""
         if x.device.type != "cpu":
             raise InputError(f"The method 'sdp-crown' runs on the CPU, got inputs on {x.device.type!r} instead.")
         specs = margin_specs(prediction, self.network.classes)
@@ -163,17 +162,6 @@ class Bounded:
         for rows in left.split(256 if method in ("ibp", "crown-ibp") else 8) if len(left) else ():
             proved[rows] = (self.margins(x[rows], prediction[rows], ball, method) > 0).all(1)
         return proved
-
-
-def check_norm(method: Method, norm: Norm) -> None:
-    """Refuse a ball that ``method`` has no bounds for.
-
-    Args:
-        method: one of :data:`METHODS`.
-        norm: norm of the ball.
-    """
-    if method == "sdp-crown" and norm != "l2":
-        raise InputError(f"The method 'sdp-crown' certifies l2 balls, got {norm!r} instead; try alpha-crown.")
 
 
 def _point(x: Tensor) -> Region:
@@ -239,7 +227,8 @@ def certify(
         raise InputError(f"Radii to certify must be positive numbers, got {list(radii)} instead.")
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r} instead.")
-    check_norm(method, norm)
+    if method == "sdp-crown" and norm != "l2":
+        raise InputError(f"The method 'sdp-crown' certifies l2 balls, got {norm!r} instead; try alpha-crown.")
     rising = sorted(set(radii))
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
     prediction = bounded.predict(x)

@@ -243,7 +243,8 @@ def hidden_ascent(engine: Engine, steps: int, deadline: float = inf) -> Refine:
         lower, upper = engine.coordinates(known, number, dom, place)
         open_ = torch.nonzero((lower < 0) & (upper > 0))[:, 0]
         width = max(engine.program.sizes[n] for n in (0, *_needed(engine, number)))
-        for part in open_.split(max(1, NUMBERS // (2 * width))) if number in engine.behind else ():
+        wanted = number in engine.behind and len(open_) > 0
+        for part in open_.split(max(1, NUMBERS // (2 * width))) if wanted else ():
             if monotonic() > deadline:
                 break
             rows, source, total = _first_rows(engine, known, number, dom[part], place[part])
