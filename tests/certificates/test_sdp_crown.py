@@ -96,7 +96,8 @@ def test_the_inequality_holds_at_samples_and_at_what_descent_finds(seed: int) ->
     for start in z[np.argsort(gap(case, back, z))[:3]]:
         box = list(zip(case["low"][0], case["high"][0], strict=True))
         found = minimize(lambda z: gap(case, back, z), start, bounds=box, constraints=[rim], method="SLSQP")
-        inside = np.clip(center + (found.x - center) * min(1.0, radius / np.linalg.norm(found.x - center)), *np.array(box).T)
+        shrunk = min(1.0, radius / np.linalg.norm(found.x - center))
+        inside = np.clip(center + (found.x - center) * shrunk, case["low"][0], case["high"][0])
         assert gap(case, back, inside) >= offset - 1e-12
 
 
@@ -107,12 +108,14 @@ def test_the_offset_is_the_best_of_the_papers_formula(seed: int) -> None:
     wide = case | {"low": np.full((1, 6), -1e6), "high": np.full((1, 6), 1e6)}
     back, offset = offset_of(wide, case["slopes"])
     c, z0, rho = case["A"][0], case["center"][0], float(case["radius"][0])
-    formula = [
-        -0.5 * (t * (rho**2 - z0 @ z0) + (np.minimum(np.minimum(c - back - t * z0, back + t * z0), 0) ** 2).sum() / t)
-        for t in np.geomspace(1e-4, 1e4, 4001)
-    ]
-    assert offset <= max(formula) + 1e-5
-    assert offset >= max(formula) - 0.01 * abs(max(formula)) - 1e-9
+
+    def formula(t: float) -> float:
+        least = np.minimum(np.minimum(c - back - t * z0, back + t * z0), 0)
+        return float(-0.5 * (t * (rho**2 - z0 @ z0) + (least**2).sum() / t))
+
+    rough = max(np.geomspace(1e-4, 1e4, 2001), key=formula)
+    best = max(formula(t) for t in np.geomspace(rough / 1.02, rough * 1.02, 20001))
+    assert best - 0.01 * abs(best) - 1e-9 <= offset <= best + 1e-5
     narrow, inner = offset_of(case, case["slopes"])
     if np.array_equal(narrow, back):  # no sign is fixed by the box
         assert inner >= offset - 1e-9
@@ -175,24 +178,27 @@ def test_float32_values_lie_in_their_balls(name: str) -> None:
         assert bool(((values[number].double() - center).norm(dim=1) <= reach).all())
 
 
-def wide(seed: int = 0) -> nn.Module:
-    """A wide network with small norms, where each ReLU alone may go to its end but not all together."""
-    torch.manual_seed(seed)
+def wide() -> nn.Module:
+    """Four wide layers that keep lengths: each ReLU alone may go to its end, but not all together."""
+    torch.manual_seed(0)
     layers: list[nn.Module] = []
-    for before, after in ((16, 256), (256, 256), (256, 3)):
+    for before, after in ((64, 128), (128, 128), (128, 128), (128, 128), (128, 2)):
         layer = nn.Linear(before, after, bias=False)
         nn.init.orthogonal_(layer.weight)
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1]).eval()
 
 
+def inputs(count: int) -> Tensor:
+    return torch.rand(count, 64, generator=torch.Generator().manual_seed(0))
+
+
 def test_three_times_the_proofs_of_crown() -> None:
-    model, x = wide(), torch.rand(30, 16, generator=torch.Generator().manual_seed(0))
-    radii = [0.01, 0.02, 0.03, 0.04, 0.06, 0.08]
-    crown, ours = (certify(model, x, radii, "l2", method).radius for method in ("crown", "sdp-crown"))
+    model, x = wide(), inputs(12)
+    crown, ours = (certify(model, x, [0.1, 0.2], "l2", method).radius for method in ("crown", "sdp-crown"))
     assert bool((ours >= crown).all())
-    counts = [(int((ours >= radius).sum()), int((crown >= radius).sum())) for radius in radii]
-    assert any(mine >= 9 and mine >= 3 * other for mine, other in counts), counts
+    assert int((ours >= 0.2).sum()) >= 9
+    assert int((crown >= 0.2).sum()) <= 3
     for row in torch.nonzero(ours > 0)[:, 0].tolist():
         one, label = x[row : row + 1], predict(model, x[row : row + 1])
         attack = PGD(20, 0.25)(model, one, label, Ball("l2", float(ours[row])), torch.Generator().manual_seed(0))
@@ -202,7 +208,7 @@ def test_three_times_the_proofs_of_crown() -> None:
 def least_margin(first: nn.Linear, last: nn.Linear, row: Tensor, x: Tensor, radius: float) -> float:
     """The least row . logits over an L2 ball without a box, sign pattern by sign pattern (SLSQP on each)."""
     w, b = first.weight.detach().double().numpy(), first.bias.detach().double().numpy()
-    v, d = (row.double() @ last.weight.double()).detach().numpy(), float(row.double() @ last.bias.double())
+    v, d = (row.double() @ last.weight.double()).detach().numpy(), float((row.double() @ last.bias.double()).detach())
     center, best = x.double().numpy(), np.inf
     for pattern in product((0.0, 1.0), repeat=len(b)):
         on = np.array(pattern)
@@ -241,7 +247,7 @@ def test_complete_verification_proves_what_is_proved_here() -> None:
 
 
 def test_the_method_has_its_name() -> None:
-    model, x = wide(), torch.rand(3, 16, generator=torch.Generator().manual_seed(0))
+    model, x = wide(), inputs(2)
     assert certify_by_name(model, x, "sdp-crown", norm="l2", radii=[0.02]).method == "sdp-crown"
     with pytest.raises(InputError, match="'sdp-crown' certifies l2 balls, got 'linf'"):
         certify(model, x, [0.1], "linf", "sdp-crown")
@@ -250,8 +256,8 @@ def test_the_method_has_its_name() -> None:
 
 
 def test_choose_tries_it_on_l2_balls() -> None:
-    model, x = wide(), torch.rand(10, 16, generator=torch.Generator().manual_seed(0))
-    levels = [0.02, 0.03, 0.04]
-    chosen = choose(model, x, Ball("l2", 0.04), radii=levels, passes=10**6).certificate
+    model, x = wide(), inputs(4)
+    levels = [0.1, 0.2]
+    chosen = choose(model, x, Ball("l2", 0.2), radii=levels, passes=10**6).certificate
     assert chosen is not None
     assert bool((chosen.radius >= certify(model, x, levels, "l2", "sdp-crown").radius).all())

@@ -54,6 +54,8 @@ class Engine:
         keep_forms: store the line in the input that bounds each coordinate, which splitting of inputs needs.
     """
 
+    rate = 0.25  # of an ascent in slopes
+
     def __init__(self, program: Program, rounding: bool = True, keep_forms: bool = False) -> None:
         self.program, self.rounding, self.keep_forms = program, rounding, keep_forms
         self.unit = torch.finfo(program.dtype).eps / 2

@@ -62,6 +62,8 @@ class BallEngine(Engine):
         rounding: True (default) covers the float32 rounding of the deployed network.
     """
 
+    rate = 0.1
+
     def __init__(self, program: Program, rounding: bool = True) -> None:
         super().__init__(program, rounding)
         self.plain, self.windowed = set(), set()  # their compiled passes use CROWN's offsets

@@ -27,7 +27,6 @@ from radii.certificates.bounds.bound_engine import NUMBERS, Engine
 from radii.certificates.bounds.program import Bend, Linear
 from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input
 
-RATE = 0.25  # of the ascent in slopes
 DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
 ROUND, STALLED = 5, 0.002  # so many steps must raise the bounds by this share of them together, or the ascent ends
 
@@ -209,7 +208,7 @@ def raised(
         layer, under = engine.relus[place], engine.first_slopes(known, place)
         spread = under.expand(len(rows), -1) if dom is None else under[dom]
         alphas[place] = spread.clone(memory_format=torch.contiguous_format)
-        ascents[place] = Adam(alphas[place], RATE, layer.slope, 1.0)
+        ascents[place] = Adam(alphas[place], engine.rate, layer.slope, 1.0)
     best = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
     before = best
     for step in range(steps):
