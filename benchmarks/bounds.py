@@ -209,10 +209,12 @@ def balls(quick: bool) -> list[Figure]:
     wong = layers("cifar")
     wong.load_state_dict(load_file(root / "convex_adversarial" / "models_scaled_l2__cifar_small_36px.safetensors"))
     images = torch.from_numpy(np.load(root / "sdp_fo" / "mnist_100.npz")["x"]).float()
-    subjects = [
-        ("Wong et al.", Normalized(wong, *WONG).eval(), first_images("cifar10", 40), (36 / 255, 72 / 255, 108 / 255)),
-        ("ordinary", ordinary(), first_images("mnist", 40), (0.3, 0.5, 0.7)),
-        ("Dathathri et al.", network(root / "sdp_fo", "mnist"), images[:12], (0.3, 0.5)),
+    wong_images, dathathri = first_images("cifar10", 40), network(root / "sdp_fo", "mnist")
+    subjects: list[tuple[str, nn.Module, Tensor, tuple[float, ...]]] = [
+        ("ordinary", ordinary(), first_images("mnist", 40), (0.3, 0.5, 0.7, 0.9)),
+        ("Wong et al.", Normalized(wong, *WONG).eval(), wong_images, (36 / 255,)),
+        ("Wong et al.", Normalized(wong, *WONG).eval(), wong_images[:16], (72 / 255, 108 / 255)),
+        ("Dathathri et al.", dathathri, images[:8], (0.3, 0.5)),
     ]
     figures = []
     for title, model, x, radii in subjects[:2] if quick else subjects:
@@ -220,7 +222,7 @@ def balls(quick: bool) -> list[Figure]:
         bounded = Bounded(model, tuple(x.shape[1:]))
         label = bounded.predict(x)
         bounded.margins(x[:1], label[:1], Ball("l2", radii[0]), "sdp-crown", 1)  # warms up
-        for radius in radii[1:2] if quick else radii:
+        for radius in radii[:1] if quick else radii:
             for method in ("crown", "alpha-crown", "sdp-crown"):
                 figures += proved_balls(f"{title}, L2 {radius:.3f}, {method}", bounded, x, label, radius, method)
     return figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,6 @@ from radii.certificates.bounds.lower_margins import METHODS, Method, crown_margi
 from radii.certificates.bounds.network import Network, build
 from radii.certificates.bounds.program import compiled
 from radii.certificates.bounds.propagation import Region, forward
-from radii.certificates.bounds.sdp_crown import BallEngine
 from radii.certificates.bounds.tracing import example, trace
 from radii.certificates.certificate import Certificate
 from radii.errors import InputError
@@ -22,6 +22,9 @@ from radii.models.agreement import check_agreement, check_same
 from radii.models.classifier import ask, check_inputs, frozen, predicted_class
 from radii.models.model_state import ModelState
 from radii.threat import Ball, Norm
+
+if TYPE_CHECKING:
+    from radii.certificates.bounds.sdp_crown import BallEngine
 
 __all__ = ["METHODS", "Bounded", "certify", "margins", "region_of"]
 
@@ -115,6 +118,8 @@ class Bounded:
 
     @cached_property
     def _balls(self) -> BallEngine:
+        from radii.certificates.bounds.sdp_crown import BallEngine
+
         return BallEngine(self._engine.program, self.rounding)
 
     def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -20,9 +20,11 @@ from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.propagation import Bounds, Region, Slopes, backward, forward, of_input, step
 from radii.certificates.bounds.relaxations import Affine, Relu, Sum
 from radii.certificates.bounds.rows import Domain
-from radii.certificates.bounds.sdp_crown import BallEngine, ball_margins
 from radii.certificates.bounds.slope_ascent import hidden_ascent, raised
 from radii.errors import unknown_name
+
+if TYPE_CHECKING:
+    from radii.certificates.bounds.sdp_crown import BallEngine
 
 Method = Literal["ibp", "crown-ibp", "crown", "alpha-crown", "sdp-crown", "wong-kolter"]
 METHODS: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown", "sdp-crown", "wong-kolter")
@@ -170,6 +172,8 @@ def crown_margins(
             if balls is None:
                 margins.append(_crown_margins(engine, domain, rows, steps))
             else:
+                from radii.certificates.bounds.sdp_crown import ball_margins
+
                 margins.append(ball_margins(engine, balls, domain, rows, steps))
     return torch.stack(margins)
 
