@@ -190,8 +190,9 @@ def ball_offset(
 ) -> None:
     """Fill ``back`` and ``offset`` so that A . relu(z) >= back . z + offset for all z of box and ball.
 
-    Row r of ``A`` [R, d] has box, ball and CROWN's slopes ``under`` and ``over`` of domain ``dom[r]``; ``slopes``
-    [R, 2 d] or [0, 2 d] take the place of both. ``worst`` gets the points at which the summands are least.
+    Row r of ``A`` [R, d] has the box from ``low`` to ``high``, the ball of ``radius`` around ``center`` and CROWN's
+    slopes ``under`` and ``over`` of domain ``dom[r]``; ``slopes`` [R, 2 d] or [0, 2 d] take the place of both.
+    ``worst`` gets the points at which the summands are least.
     """
     rows, size = A.shape
     live, c, g = np.empty(size, np.int64), np.empty(size), np.empty(size)
