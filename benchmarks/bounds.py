@@ -3,7 +3,9 @@
 Set RADII_VERIFY to the folder of published instances and RADII_PEERS to the folder that holds auto_LiRPA. Goals:
 at most 1.5 times the peer's CPU time, and at least as many proofs. Part ``memory`` is the peak memory of both, each
 in a process of its own; part ``detectors`` counts certificates of networks whose float32 answer is not the one of real
-numbers (arXiv 2506.01054). The peer does not account for rounding: its time is that of an unsound bound.
+numbers (arXiv 2506.01054); part ``balls`` counts the L2 balls that CROWN, alpha-CROWN and SDP-CROWN prove, with CPU
+seconds an image, on Wong et al.'s L2 network, on an ordinarily trained network and on Dathathri et al.'s (RADII_DATA is
+the folder of datasets). The peer does not account for rounding: its time is that of an unsound bound.
 """
 
 from __future__ import annotations
@@ -30,17 +32,19 @@ from radii.threat import Ball
 SHARED = Path(__file__).parents[2] / "shared"
 STEPS = 20
 RADII = {"mnist": 0.3, "cifar": 2 / 255}
+Levels = tuple[float, float, float]
+WONG: tuple[Levels, Levels] = ((123.675, 116.28, 103.53), (57.375, 57.375, 57.375))  # of Wong et al.'s networks
 MEAN, STD = ((125.3, 123.0, 113.9), (63.0, 62.1, 66.7))
 
 
 class Normalized(nn.Module):
     """A network on normalized pixels, written so that the peer reads it."""
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: nn.Module, mean: Levels = MEAN, std: Levels = STD) -> None:
         super().__init__()
         self.net = net
-        self.register_buffer("mean", torch.tensor(MEAN).view(1, 3, 1, 1) / 255)
-        self.register_buffer("std", torch.tensor(STD).view(1, 3, 1, 1) / 255)
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) / 255)
+        self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1) / 255)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
@@ -49,8 +53,15 @@ class Normalized(nn.Module):
 
 def network(root: Path, name: str) -> nn.Module:
     """One of the two networks."""
+    net = layers(name)
+    net.load_state_dict(load_file(root / f"{name}_cnn_a_adv.safetensors"))
+    return net.eval() if name == "mnist" else Normalized(net).eval()
+
+
+def layers(name: str) -> nn.Sequential:
+    """Two convolutions and two matrices, for images of the dataset ``name``."""
     channels, width = (1, 1568) if name == "mnist" else (3, 2048)
-    net = nn.Sequential(
+    return nn.Sequential(
         nn.Conv2d(channels, 16, 4, 2, 1),
         nn.ReLU(),
         nn.Conv2d(16, 32, 4, 2, 1),
@@ -60,8 +71,6 @@ def network(root: Path, name: str) -> nn.Module:
         nn.ReLU(),
         nn.Linear(100, 10),
     )
-    net.load_state_dict(load_file(root / f"{name}_cnn_a_adv.safetensors"))
-    return net.eval() if name == "mnist" else Normalized(net).eval()
 
 
 class Peer:
@@ -192,5 +201,72 @@ def detectors(quick: bool) -> list[Figure]:  # noqa: ARG001
     return [figure(f"detector networks: certificates of {tried} tries", given, 0)]
 
 
+def balls(quick: bool) -> list[Figure]:
+    """L2 balls that are proved by each method, and CPU seconds an image."""
+    root = Path(os.environ.get("RADII_VERIFY", SHARED / "verify"))
+    os.environ.setdefault("RADII_DATA", str(SHARED / "data"))
+    torch.set_num_threads(1)
+    wong = layers("cifar")
+    wong.load_state_dict(load_file(root / "convex_adversarial" / "models_scaled_l2__cifar_small_36px.safetensors"))
+    images = torch.from_numpy(np.load(root / "sdp_fo" / "mnist_100.npz")["x"]).float()
+    wong_images, dathathri = first_images("cifar10", 40), network(root / "sdp_fo", "mnist")
+    subjects: list[tuple[str, nn.Module, Tensor, tuple[float, ...]]] = [
+        ("ordinary", ordinary(), first_images("mnist", 40), (0.3, 0.5, 0.7, 0.9)),
+        ("Wong et al.", Normalized(wong, *WONG).eval(), wong_images, (36 / 255,)),
+        ("Wong et al.", Normalized(wong, *WONG).eval(), wong_images[:16], (72 / 255, 108 / 255)),
+        ("Dathathri et al.", dathathri, images[:8], (0.3, 0.5)),
+    ]
+    figures = []
+    for title, model, x, radii in subjects[:2] if quick else subjects:
+        x = x[:4] if quick else x
+        bounded = Bounded(model, tuple(x.shape[1:]))
+        label = bounded.predict(x)
+        bounded.margins(x[:1], label[:1], Ball("l2", radii[0]), "sdp-crown", 1)  # warms up
+        for radius in radii[:1] if quick else radii:
+            for method in ("crown", "alpha-crown", "sdp-crown"):
+                figures += proved_balls(f"{title}, L2 {radius:.3f}, {method}", bounded, x, label, radius, method)
+    return figures
+
+
+def proved_balls(title: str, bounded: Bounded, x: Tensor, label: Tensor, radius: float, method: Method) -> list[Figure]:
+    """How many balls are proved by one method, and its CPU seconds an image."""
+    proofs: list[Tensor] = []
+
+    def prove() -> None:
+        for i in range(len(x)):
+            margins = bounded.margins(x[i : i + 1], label[i : i + 1], Ball("l2", radius), method, STEPS)
+            proofs.append((margins > 0).all(1))
+
+    seconds = cpu_seconds(prove) / len(x)
+    proved = int(torch.cat(proofs).sum())
+    return [figure(f"{title}: proofs of {len(x)}", proved), figure(f"{title}: CPU seconds an image", seconds)]
+
+
+def first_images(name: str, count: int) -> Tensor:
+    """The first test images of a dataset, in [0, 1]."""
+    from radii.data.sources import load
+
+    return torch.from_numpy(np.array(load(name).test.x[:count])).float() / 255
+
+
+def ordinary() -> nn.Module:
+    """784-256-256-10, trained without any defense on MNIST: two epochs of Adam, weight decay 1e-4."""
+    from radii.data.sources import load
+
+    torch.manual_seed(0)
+    train = load("mnist").train
+    x, y = torch.from_numpy(np.array(train.x)).float() / 255, torch.from_numpy(np.array(train.y)).long()
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+    )
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, weight_decay=1e-4)
+    for _ in range(2):
+        for rows in torch.randperm(len(x)).split(128):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return model.eval()
+
+
 if __name__ == "__main__":
-    main({"bounds": run, "memory": memory, "detectors": detectors})
+    main({"bounds": run, "memory": memory, "detectors": detectors, "balls": balls})

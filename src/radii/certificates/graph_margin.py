@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.certificates.bounds.bounded import Bounded
-from radii.certificates.bounds.linear_maps import Convolution, Dense, Gather, LinearMap, Scale
+from radii.certificates.bounds.linear_maps import Dense
+from radii.certificates.bounds.linear_norms import linear_norms
 from radii.certificates.bounds.network import Network
 from radii.certificates.bounds.relaxations import Affine, Layer, MaxPool, Relu, Sum
 from radii.certificates.certificate import Certificate
@@ -25,9 +26,9 @@ from radii.certificates.lipschitz import DifferenceError, margin_radius
 from radii.errors import InputError
 from radii.models.classifier import check_inputs
 from radii.models.lipschitz.float32 import Float32Error
-from radii.models.lipschitz.layer_bounds import LayerBound, norm_bound
+from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import pair_norms
-from radii.models.lipschitz.operators import UNIT, convolution_operators, matrix_operator, rounding
+from radii.models.lipschitz.operators import UNIT, rounding
 from radii.models.model_state import ModelState
 from radii.threat import length
 
@@ -159,44 +160,9 @@ def _bounds_of(network: Network, number: int, prove: bool) -> LayerBound:
         return LayerBound(nextafter(sqrt(repeats), inf) if repeats > 1 else 1.0)
     if not isinstance(layer, Affine):
         raise InputError(f"{layer.layer} ({type(layer).__name__}) has no Lipschitz constant here.")
-    value, absolute = _norms(layer.linear, before, network.shapes[number], prove)
+    value, absolute = linear_norms(layer.linear, before, network.shapes[number], prove)
     terms = layer.linear.terms + (0 if layer.bias is None else 1)
     return LayerBound(value * UP, absolute=absolute * UP, terms=terms + 2 if terms else 0)
-
-
-def _norms(linear: LinearMap, before: tuple[int, ...], after: tuple[int, ...], prove: bool) -> tuple[float, float]:
-    """Upper bounds of the norms of W and of |W|."""
-    if isinstance(linear, Scale):
-        largest = float(linear.factor.abs().max())
-        return largest, largest
-    if isinstance(linear, Dense):
-        operator = matrix_operator(linear.weight)
-        return norm_bound([operator], prove)[0], operator.absolute
-    if isinstance(linear, Convolution):
-        around = [(pad, pad) for pad in linear.padding]
-        operators = convolution_operators(
-            linear.weight,
-            (before[1], before[2]),
-            (linear.stride[0], linear.stride[1]),
-            (around[0], around[1]),
-            (linear.dilation[0], linear.dilation[1]),
-            linear.groups,
-        )
-        return norm_bound(operators, prove)[0], max(operator.absolute for operator in operators)
-    schur = _schur(linear, before, after)
-    return schur, schur
-
-
-def _schur(linear: LinearMap, before: tuple[int, ...], after: tuple[int, ...]) -> float:
-    """|W| <= sqrt of its largest row sum times its largest column sum (Schur's test), for W and |W|."""
-    rows = linear.absolute(torch.ones(1, *before, dtype=torch.float64))
-    if isinstance(linear, Gather):  # nonnegative: its transpose is that of |W|
-        columns = linear.transpose(torch.ones(1, *after, dtype=torch.float64))
-    else:
-        columns = torch.autograd.functional.vjp(
-            linear.absolute, torch.zeros(1, *before, dtype=torch.float64), torch.ones_like(rows)
-        )[1]
-    return sqrt(float(rows.max()) * float(columns.max())) * UP
 
 
 def _constants(network: Network, values: dict[int, _Value]) -> Tensor:

@@ -23,7 +23,9 @@ USUAL_RADII = {
     "linf": ("1/255", "2/255", "4/255", "8/255"),
     "l1": ("0.5", "1", "2", "4"),
 }
-METHODS_HELP = "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, wong-kolter, nearest, complete."
+METHODS_HELP = (
+    "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, sdp-crown, wong-kolter, nearest, complete."
+)
 
 
 def certify(

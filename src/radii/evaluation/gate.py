@@ -110,7 +110,7 @@ def outcomes(
         return right, ""
     x, y = x[todo], y[todo]
     robust = requirement.measure == "robust"
-    chosen = choose(model, x, ball, last="crown-ibp" if robust else "alpha-crown")  # attacks cost less than more proof
+    chosen = choose(model, x, ball, last="crown-ibp" if robust else "sdp-crown")  # attacks cost less than more proof
     held = proved_in(chosen.certificate, ball.norm, x, y)[0] >= ball.radius
     note = "" if robust or chosen.certificate else f"Nothing is proved: {' '.join(chosen.refusals)}"
     if robust and not held.all():

@@ -29,6 +29,7 @@ from radii.certificates.bounds.rows import (
     Domain,
     ReluLines,
     ValueBounds,
+    along_lines,
     dot,
     gamma,
     least,
@@ -53,11 +54,13 @@ class Engine:
         keep_forms: store the line in the input that bounds each coordinate, which splitting of inputs needs.
     """
 
+    rate = 0.25  # of an ascent in slopes
+
     def __init__(self, program: Program, rounding: bool = True, keep_forms: bool = False) -> None:
         self.program, self.rounding, self.keep_forms = program, rounding, keep_forms
         self.unit = torch.finfo(program.dtype).eps / 2
         self.bent, self.behind = program.bent(), program.beyond_bends()
-        self.plain = self._plain()
+        self.plain = program.plain_relus()
         self.windowed = {number for number in self.bent if windowed(self, number)}
         self._first: dict[int, Tensor] = {}
         self.relus = {n: s.relu for n, s in program.steps.items() if isinstance(s, Bend) and s.relu is not None}
@@ -311,21 +314,6 @@ class Engine:
             self._first[number] = pending.get(0, matrix)
         return self._first[number]
 
-    def _plain(self) -> set[int]:
-        """ReLUs whose input only they read and a linear layer makes."""
-        readers: dict[int, int] = {}
-        for step in self.program.steps.values():
-            for source in step.inputs:
-                readers[source] = readers.get(source, 0) + 1
-        return {
-            number
-            for number, step in self.program.steps.items()
-            if isinstance(step, Bend)
-            and step.relu is not None
-            and readers[step.inputs[0]] == 1
-            and isinstance(self.program.steps.get(step.inputs[0]), Linear)
-        }
-
     def _quick(
         self,
         step: Bend,
@@ -357,6 +345,21 @@ class Engine:
         kernel: Any = through_relu
         kernel(*arrays, 1 + 1.01 * gamma(A.shape[1] + 4, self.unit), total.numpy())
         return A
+
+    def first_slopes(self, known: ValueBounds, place: int) -> Tensor:
+        """Slopes [B, k] of the ReLU ``place`` from which an ascent starts: of its lower lines."""
+        return known.lines(self.relus[place], self.program.steps[place].inputs[0])[0]
+
+    def along(
+        self, known: ValueBounds, place: int, A: Tensor, z: Tensor, dom: Tensor, slopes: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The lines of the ReLU ``place`` at ``z`` [R, d] for rows ``A``, and the derivatives by ``slopes`` [R, k]."""
+        lines, after = known.lines(self.relus[place], self.program.steps[place].inputs[0]), torch.empty_like(z)
+        slopes = pick(lines[0], dom) if slopes is None else slopes
+        kernel: Any = along_lines
+        arrays = (value.contiguous().numpy() for value in (z, slopes, dom, *lines))
+        kernel(A.numpy(), *arrays, after.numpy())
+        return after, A
 
     def through(
         self, step: Bend, A: Tensor, known: ValueBounds, dom: Tensor | None, alpha: Tensor | None = None

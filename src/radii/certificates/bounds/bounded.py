@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,9 @@ from radii.models.classifier import ask, check_inputs, frozen, predicted_class
 from radii.models.model_state import ModelState
 from radii.threat import Ball, Norm
 
+if TYPE_CHECKING:
+    from radii.certificates.bounds.sdp_crown import BallEngine
+
 __all__ = ["METHODS", "Bounded", "certify", "margins", "region_of"]
 
 CHEAPER: dict[Method, tuple[Method, ...]] = {
@@ -29,6 +33,7 @@ CHEAPER: dict[Method, tuple[Method, ...]] = {
     "crown-ibp": ("ibp", "crown-ibp"),
     "crown": ("ibp", "crown-ibp", "crown"),
     "alpha-crown": ("ibp", "crown-ibp", "crown", "alpha-crown"),
+    "sdp-crown": ("ibp", "crown-ibp", "crown", "sdp-crown"),
     "wong-kolter": ("wong-kolter",),
 }
 ASSUMPTIONS = (
@@ -92,15 +97,30 @@ class Bounded:
             specs = margin_specs(prediction, self.network.classes)
             region = region_of(x, ball, torch.float64)
             return crown_margins(self._engine, region, specs, steps if method == "alpha-crown" else 0)
+        if method == "sdp-crown":
+            return self._ball_margins(x, prediction, ball, steps)
         return self._margins(self.network, self.dtype, x, prediction, ball, method, steps)
+
+    def _ball_margins(self, x: Tensor, prediction: Tensor, ball: Ball, steps: int) -> Tensor:
+        """SDP-CROWN's bounds, on the CPU; over a Linf ball they are alpha-CROWN's."""
+        if x.device.type != "cpu":
+            raise InputError(f"The method 'sdp-crown' runs on the CPU, got inputs on {x.device.type!r} instead.")
+        specs = margin_specs(prediction, self.network.classes)
+        return crown_margins(self._engine, region_of(x, ball, torch.float64), specs, steps, self._balls)
 
     @cached_property
     def _engine(self) -> Engine:
         """Rows in float32 for float32 networks; a float64 network keeps its weights."""
         with torch.no_grad():
-            if example(self.model).dtype == torch.float64:
-                return Engine(compiled(self.network, torch.float64))
-            return Engine(compiled(self._single, torch.float32))
+            wide = self.rounding and example(self.model).dtype == torch.float64
+            network, dtype = (self.network, torch.float64) if wide else (self._single, torch.float32)
+            return Engine(compiled(network, dtype), self.rounding)
+
+    @cached_property
+    def _balls(self) -> BallEngine:
+        from radii.certificates.bounds.sdp_crown import BallEngine
+
+        return BallEngine(self._engine.program, self.rounding)
 
     def quick_margins(self, x: Tensor, prediction: Tensor, ball: Ball) -> Tensor:
         """As :meth:`margins` by intervals in float32, for Linf balls: as sound, a little lower, much faster."""
@@ -212,6 +232,8 @@ def certify(
         raise InputError(f"Radii to certify must be positive numbers, got {list(radii)} instead.")
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r} instead.")
+    if method == "sdp-crown" and norm != "l2":
+        raise InputError(f"The method 'sdp-crown' certifies l2 balls, got {norm!r} instead; try alpha-crown.")
     rising = sorted(set(radii))
     bounded = Bounded(model, tuple(x.shape[1:]), rounding)
     prediction = bounded.predict(x)

@@ -4,12 +4,13 @@
 ``crown-ibp``   intervals inside, one backward pass for the margins (Zhang et al. 2020)
 ``crown``       backward passes for every ReLU's input too (Zhang et al. 2018)
 ``alpha-crown`` CROWN with the lower slopes optimized by gradient ascent (Xu et al. 2021)
+``sdp-crown``   alpha-CROWN with offsets of whole layers, for L2 balls (Chiu et al. 2025)
 ``wong-kolter`` CROWN with equal slopes: the dual of the convex outer polytope (Wong & Kolter 2018)
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -22,8 +23,11 @@ from radii.certificates.bounds.rows import Domain
 from radii.certificates.bounds.slope_ascent import hidden_ascent, raised
 from radii.errors import unknown_name
 
-Method = Literal["ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter"]
-METHODS: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown", "wong-kolter")
+if TYPE_CHECKING:
+    from radii.certificates.bounds.sdp_crown import BallEngine
+
+Method = Literal["ibp", "crown-ibp", "crown", "alpha-crown", "sdp-crown", "wong-kolter"]
+METHODS: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown", "sdp-crown", "wong-kolter")
 NUMBERS = 1 << 23  # coefficients in one backward pass: 64 MB of float64
 
 
@@ -143,7 +147,9 @@ def _ascended(network: Network, bounds: dict[int, Bounds], region: Region, specs
     return best
 
 
-def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0) -> Tensor:
+def crown_margins(
+    engine: Engine, region: Region, specs: Tensor, steps: int = 0, balls: BallEngine | None = None
+) -> Tensor:
     """Lower bounds of specs . logits [n, s] over ``region``, float64.
 
     With ``steps`` the lower slopes are ascended (alpha-CROWN; Xu et al. 2021): those of the margins first, then
@@ -154,6 +160,7 @@ def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0)
         region: the inputs; in float64.
         specs: coefficients of the logits [n, s, classes].
         steps: ascent steps in the lower slopes of every row; 0 for CROWN.
+        balls: bounds of the same network for SDP-CROWN.
     """
     low, high, center = (value.double().flatten(1) for value in (region.lower, region.upper, region.center))
     margins = []
@@ -161,7 +168,13 @@ def crown_margins(engine: Engine, region: Region, specs: Tensor, steps: int = 0)
         for i in range(len(low)):
             around = None if region.radius is None else center[i : i + 1]
             domain = Domain(low[i : i + 1], high[i : i + 1], around, region.radius)
-            margins.append(_crown_margins(engine, domain, specs[i].to(engine.program.dtype), steps))
+            rows = specs[i].to(engine.program.dtype)
+            if balls is None:
+                margins.append(_crown_margins(engine, domain, rows, steps))
+            else:
+                from radii.certificates.bounds.sdp_crown import ball_margins
+
+                margins.append(ball_margins(engine, balls, domain, rows, steps))
     return torch.stack(margins)
 
 

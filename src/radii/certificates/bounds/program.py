@@ -98,6 +98,21 @@ class Program:
                 behind.add(number)
         return behind
 
+    def plain_relus(self) -> set[int]:
+        """ReLUs whose input only they read and a linear layer makes."""
+        readers: dict[int, int] = {}
+        for step in self.steps.values():
+            for source in step.inputs:
+                readers[source] = readers.get(source, 0) + 1
+        return {
+            number
+            for number, step in self.steps.items()
+            if isinstance(step, Bend)
+            and step.relu is not None
+            and readers[step.inputs[0]] == 1
+            and isinstance(self.steps.get(step.inputs[0]), Linear)
+        }
+
 
 def compiled(network: Network, dtype: torch.dtype) -> Program:
     """The program of ``network``, whose weights have type ``dtype``."""

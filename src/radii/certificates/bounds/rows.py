@@ -47,6 +47,7 @@ class ValueBounds:
     finite: Tensor = field(default_factory=lambda: torch.ones(0, dtype=torch.bool))
     balls: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # |value| <= first + radius times second
     forms: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)  # domain, place, slopes in the input
+    spheres: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # center and radius: the value is within
     _lines: dict[int, tuple[Tensor, Tensor, float, tuple[Tensor, Tensor, Tensor]]] = field(default_factory=dict)
 
     def __getitem__(self, rows: Any) -> ValueBounds:
@@ -244,3 +245,29 @@ def through_relu(
             constant += negative * offset[j]
             rest += back * bias[j] - abs(back) * slack[j]
         total[r] += constant * raised + rest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def along_lines(
+    A: NDArray[Any],
+    z: NDArray[Any],
+    alpha: NDArray[Any],
+    dom: NDArray[np.int64],
+    under: NDArray[Any],
+    over: NDArray[Any],
+    lift: NDArray[Any],
+    after: NDArray[Any],
+) -> None:
+    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``.
+
+    Row r has the lines ``under``, ``over``, ``lift`` [B, d] of domain ``dom[r]``, with ``alpha`` [R, d] as the lower
+    slope of open ReLUs.
+    """
+    rows, size = A.shape
+    for r in range(rows):
+        d = dom[r]
+        for j in range(size):
+            a, value, open_ = A[r, j], z[r, j], lift[d, j] > 0
+            lower = alpha[r, j] if open_ else under[d, j]
+            after[r, j] = lower * value if a > 0 else over[d, j] * value + (lift[d, j] if a < 0 else 0.0)
+            A[r, j] = a * value if a > 0 and open_ else 0.0

@@ -25,9 +25,8 @@ from torch import Tensor
 
 from radii.certificates.bounds.bound_engine import NUMBERS, Engine
 from radii.certificates.bounds.program import Bend, Linear
-from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input, pick
+from radii.certificates.bounds.rows import ValueBounds, dot, lowest_input
 
-RATE = 0.25  # of the ascent in slopes
 DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
 ROUND, STALLED = 5, 0.002  # so many steps must raise the bounds by this share of them together, or the ascent ends
 
@@ -102,15 +101,10 @@ def _ahead(
         elif place not in engine.relus:
             values[place] = _by_layer(engine, step, met[place], known, dom, values[step.inputs[0]])
         else:
-            A, z = met[place], values[step.inputs[0]].contiguous()
-            lines = known.lines(engine.relus[place], step.inputs[0])
-            alpha = alphas[place] if place in alphas else pick(lines[0], dom)
-            values[place] = torch.empty_like(z)
-            kernel: Any = along_lines
-            arrays = (value.contiguous().numpy() for value in (alpha, dom, *lines))
-            kernel(A.numpy(), z.numpy(), *arrays, values[place].numpy())
+            z, slopes_there = values[step.inputs[0]].contiguous(), alphas.get(place)
+            values[place], derivative = engine.along(known, place, met[place], z, dom, slopes_there)
             if place in alphas:
-                by_alpha[place] = A
+                by_alpha[place] = derivative
     return by_alpha, values
 
 
@@ -137,32 +131,6 @@ def _needed(engine: Engine, number: int) -> list[int]:
         if place in wanted:
             wanted.update(engine.program.steps[place].inputs)
     return sorted(wanted - {0})
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def along_lines(
-    A: NDArray[Any],
-    z: NDArray[Any],
-    alpha: NDArray[Any],
-    dom: NDArray[np.int64],
-    under: NDArray[Any],
-    over: NDArray[Any],
-    lift: NDArray[Any],
-    after: NDArray[Any],
-) -> None:
-    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``.
-
-    Row r has the lines ``under``, ``over``, ``lift`` [B, d] of domain ``dom[r]``, with ``alpha`` [R, d] as the lower
-    slope of open ReLUs.
-    """
-    rows, size = A.shape
-    for r in range(rows):
-        d = dom[r]
-        for j in range(size):
-            a, value, open_ = A[r, j], z[r, j], lift[d, j] > 0
-            lower = alpha[r, j] if open_ else under[d, j]
-            after[r, j] = lower * value if a > 0 else over[d, j] * value + (lift[d, j] if a < 0 else 0.0)
-            A[r, j] = a * value if a > 0 and open_ else 0.0
 
 
 class Adam:
@@ -237,11 +205,10 @@ def raised(
     """
     alphas, ascents = dict[int, Tensor](), dict[int, Adam]()
     for place in set(_needed(engine, number)) & set(engine.relus):
-        source, layer = engine.program.steps[place].inputs[0], engine.relus[place]
-        under, _, _ = known.lines(layer, source)
+        layer, under = engine.relus[place], engine.first_slopes(known, place)
         spread = under.expand(len(rows), -1) if dom is None else under[dom]
         alphas[place] = spread.clone(memory_format=torch.contiguous_format)
-        ascents[place] = Adam(alphas[place], RATE, layer.slope, 1.0)
+        ascents[place] = Adam(alphas[place], engine.rate, layer.slope, 1.0)
     best = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
     before = best
     for step in range(steps):
@@ -275,7 +242,8 @@ def hidden_ascent(engine: Engine, steps: int, deadline: float = inf) -> Refine:
         lower, upper = engine.coordinates(known, number, dom, place)
         open_ = torch.nonzero((lower < 0) & (upper > 0))[:, 0]
         width = max(engine.program.sizes[n] for n in (0, *_needed(engine, number)))
-        for part in open_.split(max(1, NUMBERS // (2 * width))) if number in engine.behind else ():
+        wanted = number in engine.behind and len(open_) > 0
+        for part in open_.split(max(1, NUMBERS // (2 * width))) if wanted else ():
             if monotonic() > deadline:
                 break
             rows, source, total = _first_rows(engine, known, number, dom[part], place[part])
