@@ -137,7 +137,7 @@ def measured(subject: Subject, step: Train, store: Store, label: str = "") -> li
     accuracy = proved(step, store, Ball.parse(subject.threat))
     name = f"{subject.name}{label}"
     return [
-        figure(f"{name}: certified", accuracy.pop(subject.threat), subject.goal, at_most=False),
+        figure(f"{name}: certified", accuracy.pop(subject.threat), None if label else subject.goal, at_most=False),
         figure(f"{name}: clean", accuracy.pop("0")),
         *(figure(f"{name}: certified at {threat}", share) for threat, share in accuracy.items()),
         figure(f"{name}: core-minutes", minutes, None if label else subject.minutes * 1.1),

@@ -1,9 +1,9 @@
 """Branch and bound on the networks of Dathathri et al. 2020, image by image; set RADII_VERIFY to the folder.
 
-A part of ``verify.py``, and alone: ``python benchmarks/sdp_fo.py``. Every image has 200 CPU seconds. The sample is the
-first 20 images of each network, 3 with 20 seconds for a quick run; RADII_IMAGES=100 takes them all (hours). Goals are
-those of the whole sets, as shares: 55 of 69 of MNIST and 44 of 46 of CIFAR-10 that some tool proves robust, and none
-of the broken ones proved. Verdicts are kept in the folder RADII_VERDICTS, if it is set, and not computed again.
+Two parts of ``verify.py``, and alone: ``python benchmarks/sdp_fo.py``. Every image has 200 CPU seconds. The sample is
+the first 20 images of each network, 3 with 20 seconds for a quick run; RADII_IMAGES=100 takes them all (hours). Goals
+are those of the whole sets, as shares: 55 of 69 of MNIST and 44 of 46 of CIFAR-10 that some tool proves robust, and
+none of the broken ones proved. Verdicts are kept in the folder RADII_VERDICTS, if it is set, and not computed again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -86,19 +87,18 @@ def answered(name: str, rows: list[dict[str, str]], seconds: float, table: Path)
     return [known[image] for image in range(len(rows))]
 
 
-def run(quick: bool) -> list[Figure]:
-    """Proved and refuted images of both networks, and the median CPU seconds of a proof."""
+def run(name: str, quick: bool) -> list[Figure]:
+    """Proved and refuted images of the network ``name``, and the median CPU seconds of a proof."""
     seconds = QUICK_SECONDS if quick else SECONDS
     count = QUICK_IMAGES if quick else int(os.environ.get("RADII_IMAGES", IMAGES))
-    figures = []
+    with (folder() / f"{name}_cnn_a_adv_expected.csv").open() as lines:
+        rows = list(csv.DictReader(lines))[:count]
     with verdicts() as kept:
-        for name in RADII:
-            with (folder() / f"{name}_cnn_a_adv_expected.csv").open() as lines:
-                rows = list(csv.DictReader(lines))[:count]
-            table = kept / f"sdp_fo-{name}-{seconds:g}.csv"
-            answers = answered(name, rows, seconds, table)
-            figures += summed(f"sdp_fo {name}, first {count} images, {seconds:g} s each", rows, answers, GOALS[name])
-    return figures
+        answers = answered(name, rows, seconds, kept / f"sdp_fo-{name}-{seconds:g}.csv")
+    return summed(f"sdp_fo {name}, first {count} images, {seconds:g} s each", rows, answers, GOALS[name])
+
+
+PARTS = {f"sdp_fo-{name}": partial(run, name) for name in RADII}
 
 
 def summed(title: str, rows: list[dict[str, str]], answers: list[tuple[str, float]], goal: float) -> list[Figure]:
@@ -121,4 +121,4 @@ def summed(title: str, rows: list[dict[str, str]], answers: list[tuple[str, floa
 
 
 if __name__ == "__main__":
-    main(run)
+    main(PARTS)

@@ -1,8 +1,9 @@
 """Verdicts and times of `radii verify` on published instances; set RADII_VERIFY to their folder.
 
 Goals: every acasxu, collins and linearizenn instance, 74 of 80 of safenlp and 10 of 16 of sat_relu within the
-competition's limits, and no wrong verdict. Quick runs take every eighth instance. Part ``sdp_fo`` is branch and bound
-on images (``sdp_fo.py``), part ``radius`` the share of points whose true radius is found.
+competition's limits, and no wrong verdict. Quick runs take every eighth instance. Parts ``sdp_fo-mnist`` and
+``sdp_fo-cifar`` are branch and bound on images (``sdp_fo.py``), part ``radius`` is the share of points whose true
+radius is found.
 
 Verdicts are kept in the folder RADII_VERDICTS, if it is set: a run that was stopped goes on where it was.
 """
@@ -85,4 +86,4 @@ def mnist_radius(quick: bool) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    main({"instances": run, "sdp_fo": sdp_fo.run, "radius": radius})
+    main({"instances": run, **sdp_fo.PARTS, "radius": radius})
