@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "certified_training.json"
 CHART = ROOT / "docs" / "pictures" / "certified-training.png"
 CERTIFIED, MINUTES = ": certified", ": core-minutes"
+TASK = "cifar10 at l2:36/255"  # what all networks were trained for
 
 
 def points(figures: dict[str, float]) -> list[Row]:
@@ -26,21 +27,22 @@ def points(figures: dict[str, float]) -> list[Row]:
         if name.endswith(CERTIFIED) and subject + MINUTES in figures:
             task, _, rest = subject.partition(", budget ")
             peer = rest.partition(", ")[2].removesuffix(" instead")
-            series = f"{task}, {peer}" if peer else task
-            rows.append({"network": series, "minutes": figures[subject + MINUTES], "certified": value})
+            if task == TASK:
+                network = peer or "isometric network"
+                rows.append({"network": network, "minutes": figures[subject + MINUTES], "certified": value})
     return sorted(rows, key=lambda row: (row["network"], row["minutes"]))
 
 
 def chart(rows: list[Row]) -> ChartSpec:
-    """Certified accuracy over core-minutes, a color for each dataset, threat and network."""
+    """Certified accuracy over core-minutes, a color for each network."""
     return ChartSpec(
         "points",
         rows,
-        Field("minutes", "core-minutes of training"),
+        Field("minutes", "core-minutes of training", log=True),
         Field("certified", "certified accuracy", percent=True),
         "network",
-        "What a core can certify, by minutes of training",
-        "All 10,000 test images, proved with float32 rounding; CPU time of one thread.",
+        "CIFAR-10 certified at L2 36/255, by core-minutes of training",
+        "All 10,000 test images, proved with float32 rounding but for orthogonium; CPU time of one thread.",
     )
 
 

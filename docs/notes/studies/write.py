@@ -25,6 +25,7 @@ PAGES = (
     "data-scaling",
     "subspaces",
     "provable",
+    "yang-mnist",
     "staircase",
     "nearby-points",
 )

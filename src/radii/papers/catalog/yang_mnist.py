@@ -54,7 +54,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
     return table_of(
         measured,
         {"network": "network", "training": "method"},
-        "Methods with smaller local Lipschitz constants survive more attacks",
+        "Accuracy under attack against the local Lipschitz constant",
         "MNIST, Linf 0.1, PGD-40; constants are lower bounds, robust accuracies upper bounds.",
     )
 
