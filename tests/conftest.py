@@ -7,6 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
+
+# some virtual machines announce AMX and end a program that uses it; oneDNN reads this when torch is loaded
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
 import torch
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # jobs in the background are born ignoring Ctrl-C,

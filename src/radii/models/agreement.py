@@ -85,6 +85,7 @@ def check_same(logits: Tensor, read: Interval) -> None:
 
 def _room(logits: Tensor, wanted: Tensor) -> Tensor:
     narrow = logits.dtype in (torch.float16, torch.bfloat16)
-    spread = (wanted.amax(1) - wanted.amin(1)).max()
+    # one logit has no spread: its own size stands for it, where terms of its sum may have cancelled
+    spread = (wanted.amax(1) - wanted.amin(1)).max() if wanted.shape[1] > 1 else wanted.abs().max()
     rounding = ROUNDINGS * torch.finfo(logits.dtype).eps * wanted.abs().max()
     return (NARROW_SHARE if narrow else SHARE) * spread + rounding
