@@ -11,8 +11,8 @@ import radii
 from radii.errors import InputError
 from radii.threat import Norm
 
-METHODS = ("auto", "margin", "ibp", "crown-ibp", "crown", "alpha-crown", "complete")
-NORMS = {"margin": "l2"}  # methods that know one norm only
+METHODS = ("auto", "margin", "ibp", "crown-ibp", "crown", "alpha-crown", "sdp-crown", "complete")
+NORMS = {"margin": "l2", "sdp-crown": "l2"}  # methods that know one norm only
 RADII = (0.003, 0.01, 0.03, 0.1, 0.3)
 SECONDS = 0.3  # of complete proofs, for each input and radius
 
