@@ -62,6 +62,26 @@ def test_a_run_is_computed_once_with_its_inputs(store: Store) -> None:
     assert not any((store.root / "work").iterdir())
 
 
+def test_cpu_time_is_recorded_and_sleep_is_none_of_it(store: Store) -> None:
+    """The step sleeps for 0.05 seconds: they pass on the clock, not on the processor."""
+    run = store.ensure(Count(upto=4))
+    assert run.environment["seconds"] >= 0.05
+    assert run.cpu_seconds is not None
+    assert 0 <= run.cpu_seconds < run.environment["seconds"] + 0.05
+
+
+def test_a_resumed_run_does_not_claim_to_know_its_cpu_time(store: Store) -> None:
+    """What the killed process computed is not in the time of the last one."""
+    step = Count(upto=4)
+    work = store.root / "work" / step.run_id
+    work.mkdir(parents=True)
+    (work / "checkpoint.safetensors").write_bytes(b"progress")
+    assert Workspace(work, store).checkpoint.exists()
+    run = store.ensure(step)
+    assert run.environment["resumed"] is True
+    assert run.cpu_seconds is None
+
+
 def test_threads_that_ask_at_once_compute_once(store: Store) -> None:
     askers = [threading.Thread(target=store.ensure, args=(Count(upto=5),)) for _ in range(6)]
     for asker in askers:

@@ -42,8 +42,8 @@ def page(name: str) -> str:
         f"# {study.title}",
         (sys.modules[study.plan.__module__].__doc__ or "").strip(),
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
-        f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.seconds / 60:.0f} minutes "
-        f"by the clock, one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",
+        f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.duration}, "
+        f"one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",
         *([f"Setup of one of its networks: {setup}."] if (setup := _setup(evidence)) else []),
         findings.table.to_markdown(),
         *(f"![{chart.title}]({file})" for chart, file in zip(findings.charts, _names(name), strict=False)),

@@ -42,6 +42,9 @@ def runs(context: typer.Context, store: StoreFolder = None, json: Json = None) -
     terminal.write_json(rows, json)
 
 
+TIMES = ("environment.seconds", "environment.cpu_seconds", "environment.resumed")  # no result depends on them
+
+
 @app.command()
 def show(run: RunId, store: StoreFolder = None, json: Json = None) -> None:
     """The spec, result and environment of one run."""
@@ -63,7 +66,7 @@ def compare(first: RunId, second: RunId, store: StoreFolder = None, json: Json =
         rows += [
             {"field": key, "first": left.get(key), "second": right.get(key)}
             for key in sorted(left.keys() | right.keys())
-            if left.get(key) != right.get(key) and key != "environment.seconds"
+            if left.get(key) != right.get(key) and key not in TIMES
         ]
     cells = [(row["field"], row["first"], row["second"]) for row in rows]
     terminal.show(json).print(

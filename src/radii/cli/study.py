@@ -296,7 +296,7 @@ def _print_study(study: Study, evidence: Evidence, command: str, json: str | Non
         console.print(terminal.table(replace(findings.table, title=title)))
     missing = "" if evidence.complete else f", {evidence.planned - len(evidence.measured)} missing"
     cells = f"{len(evidence.measured)} of {evidence.planned} cells measured{missing}"
-    console.print(f"{cells}; {evidence.seconds:.0f} s of work.")
+    console.print(f"{cells}; the runs took {evidence.duration}.")
     if plot is not None:
         for path in save(study, evidence, findings, command, plot):
             console.print(f"written: {escape(str(path))}")

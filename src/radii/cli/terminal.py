@@ -182,11 +182,12 @@ def compute(step: Step, store: Store) -> tuple[Run, str]:
         store: the run store.
 
     Returns:
-        The run, and the seconds it took as text, which says whether it was computed before.
+        The run, and the seconds it took as text, with CPU time and whether it was computed before.
     """
     known = store.is_done(step)
     run = store.ensure(step)
-    return run, f"{run.environment['seconds']:.1f}" + (" (found, not computed again)" if known else "")
+    cpu = "" if run.cpu_seconds is None else f", CPU time {run.cpu_seconds:.1f}"
+    return run, f"{run.environment['seconds']:.1f}{cpu}" + (" (found, not computed again)" if known else "")
 
 
 def progress_shown() -> AbstractContextManager[None]:

@@ -95,6 +95,12 @@ class Run(Tabular):
         """Versions, threads and processor; recorded, never hashed."""
         return read_json(self.folder / "env.json", "the environment of a run")
 
+    @property
+    def cpu_seconds(self) -> float | None:
+        """CPU time of all threads; None where it is not known: runs of older versions, and resumed ones."""
+        environment = self.environment
+        return None if environment.get("resumed") else environment.get("cpu_seconds")
+
     def table(self) -> Table:
         """The figures of its result, in a line each; nested ones and lists are left out."""
         lines = [(name, value) for name, value in self.result.items() if isinstance(value, str | int | float)]
@@ -277,10 +283,12 @@ class Store:
         if not self.is_finished(step):
             try:
                 _write_json(folder / "spec.json", step.to_json())
-                started = time.monotonic()
+                resumed = any(folder.glob(f"*{CHECKPOINT}"))
+                started, used = time.monotonic(), cpu_clock()
                 with fixed_arithmetic(step_threads()):
                     outcome = step.perform(Workspace(folder, self))
-                    _write_json(folder / "env.json", environment(time.monotonic() - started))
+                    spent = time.monotonic() - started, cpu_clock() - used
+                    _write_json(folder / "env.json", environment(*spent, resumed))
                 _write_json(folder / "result.json", outcome)
                 _clear(folder)
                 write_manifest(folder)
@@ -320,13 +328,26 @@ def _clear(folder: Path) -> None:
             path.unlink()
 
 
-def environment(seconds: float) -> dict[str, Any]:
-    """What a result depends on beyond its spec, and the ``seconds`` it took; recorded, never hashed."""
+def cpu_clock() -> float:
+    """CPU seconds of this process and of those that it started and that ended, all threads together."""
+    return sum(os.times()[:4])
+
+
+def environment(seconds: float, cpu_seconds: float, resumed: bool) -> dict[str, Any]:
+    """What a result depends on beyond its spec, and the time it took; recorded, never hashed.
+
+    Args:
+        seconds: by the clock.
+        cpu_seconds: of all threads.
+        resumed: whether an earlier process did a part of the work, whose time is not counted.
+    """
     import torch
 
     packages = ("radii", "torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
     return {
         "seconds": round(seconds, 3),
+        "cpu_seconds": round(cpu_seconds, 3),
+        "resumed": resumed,
         "python": platform.python_version(),
         "machine": platform.machine(),
         "processor": torch.backends.cpu.get_cpu_capability(),

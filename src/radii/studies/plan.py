@@ -43,7 +43,7 @@ class StepTimes:
                 times._add(work["run"], Effort(tuple(work["keys"]), work["amount"]), work["seconds"])
         for run in store.runs():
             try:
-                times.learn(from_json(run.spec), run.environment["seconds"])
+                times.learn(from_json(run.spec), _alone(run))
             except (InputError, KeyError):  # a run of another version says nothing about this one
                 continue
         return times
@@ -88,6 +88,12 @@ class StepTimes:
             self._rates.setdefault(key, []).append(seconds / effort.amount)
 
 
+def _alone(run: Run) -> float:
+    """The seconds of a run on a machine that does nothing else: not more than by the clock, nor than in CPU time."""
+    cpu, seconds = run.cpu_seconds, float(run.environment["seconds"])
+    return seconds if cpu is None else min(seconds, cpu)
+
+
 def _counted(step: Step) -> float | None:
     """The time of a step by its multiply-adds, where it could not be timed."""
     from radii.studies.operation_count import operations
@@ -107,7 +113,7 @@ def measured_times(steps: Iterable[Step], store: Store) -> list[dict[str, Any]]:
     for step in steps:
         if store.is_done(step):
             effort = step.effort()
-            seconds = Run(store.folder(step)).environment["seconds"]
+            seconds = _alone(Run(store.folder(step)))
             rows.append({"run": step.run_id, "keys": effort.keys, "amount": effort.amount, "seconds": seconds})
     return rows
 

@@ -22,6 +22,7 @@ from radii.spec import read_json
 from radii.studies.study import Findings, Measured, Study
 
 SHIPPED = Path(str(files("radii"))) / "papers" / "results"  # results of the papers' studies that come with radii
+TIMES = ("seconds", "cpu_seconds", "resumed", "threads")  # of a run's environment; not of the study's
 LONG = ("history", "points", "per_class", "verdict", "closest", "contradictory", "examples", "layers")  # left out
 
 
@@ -36,12 +37,19 @@ class Evidence:
     environment: dict[str, Any]
     origin: str = ""  # the file it was read from
     seconds: float = 0.0  # what its runs took, inputs included, each counted once
+    cpu_seconds: float | None = None  # the same in CPU time of all threads; None if that of a run is not known
     setups: Mapping[str, str] = field(default_factory=dict)  # by run: network, training, points, in words
 
     @property
     def complete(self) -> bool:
         """Whether every cell of the plan was measured."""
         return len(self.measured) == self.planned
+
+    @property
+    def duration(self) -> str:
+        """What its runs took, in words: CPU time where it is known, and time by the clock."""
+        clock = f"{self.seconds / 60:.0f} minutes by the clock"
+        return clock if self.cpu_seconds is None else f"{self.cpu_seconds / 60:.0f} minutes of CPU time, {clock}"
 
     @property
     def shipped(self) -> bool:
@@ -63,14 +71,25 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
         if store.is_done(cell.step):
             run = Run(store.folder(cell.step))
             environment = run.environment
-            measured.append(Measured(dict(cell.place), _brief(run.result), run.id, environment["seconds"]))
-    kept = {key: value for key, value in environment.items() if key not in ("seconds", "threads")}
-    done = [step for step in plan([cell.step for cell in cells]) if store.is_done(step)]
-    seconds = sum(Run(store.folder(step)).environment["seconds"] for step in done)
+            spent = environment["seconds"], run.cpu_seconds
+            measured.append(Measured(dict(cell.place), _brief(run.result), run.id, *spent))
+    kept = {key: value for key, value in environment.items() if key not in TIMES}
+    done = [Run(store.folder(step)) for step in plan([cell.step for cell in cells]) if store.is_done(step)]
+    seconds = sum(run.environment["seconds"] for run in done)
+    cpu = [run.cpu_seconds for run in done]
     from radii.studies.step_words import describe  # it loads every step, and reading results needs none
 
     setups = {cell.step.run_id: describe(cell.step) for cell in cells if store.is_done(cell.step)}
-    return Evidence(study.name, budget, len(cells), tuple(measured), kept, seconds=seconds, setups=setups)
+    return Evidence(
+        study.name,
+        budget,
+        len(cells),
+        tuple(measured),
+        kept,
+        seconds=seconds,
+        cpu_seconds=None if None in cpu else sum(filter(None, cpu)),
+        setups=setups,
+    )
 
 
 def _brief(result: Any) -> Any:
@@ -98,6 +117,7 @@ def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
         "planned": evidence.planned,
         "measured": len(evidence.measured),
         "seconds": round(evidence.seconds, 1),
+        "cpu_seconds": None if evidence.cpu_seconds is None else round(evidence.cpu_seconds, 1),
         "environment": evidence.environment,
         "rows": [dict(row) for row in findings.table.rows],
         "scaling": [asdict(curve) for curve in findings.scaling],
@@ -138,6 +158,7 @@ def read(path: Path) -> Evidence:
             environment=content["environment"],
             origin=str(path),
             seconds=content["seconds"],
+            cpu_seconds=content.get("cpu_seconds"),
             setups=content.get("setups", {}),
         )
     except (KeyError, TypeError) as error:

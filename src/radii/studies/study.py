@@ -36,6 +36,7 @@ class Measured:
     result: Mapping[str, Any]
     run: str = ""
     seconds: float = 0.0
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True)
