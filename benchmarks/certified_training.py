@@ -8,7 +8,7 @@ held-out training images (docs/notes/certified-training.md).
 
 Trainings are steps of the run store: found in ``$RADII_RUNS`` if they are done,
 continued if they were killed. ``minute`` trains for about a core-minute,
-``twenty`` for twenty, ``night`` for two hours, ``linf`` for half a minute and for nine;
+``twenty`` for twenty, ``night`` for up to two hours, ``linf`` for half a minute and for nine;
 ``peers`` gives the convolutional networks, ours and orthogonium's, the CPU time of ``minute``. ``--quick`` measures the
 first figure alone, in about three minutes.
 """
@@ -75,7 +75,13 @@ TWENTY = (
     Subject("cifar10", "l2:108/255", "cpu", 20, 0.36),
     Subject("mnist", "l2:1.58", "cpu", 20, 0.66),
 )
-NIGHT = (Subject("cifar10", "l2:36/255", "night", 120, 0.60),)
+NIGHT = (
+    Subject("cifar10", "l2:36/255", "night", 120, 0.60),
+    Subject("cifar10", "linf:8/255", "night", 120, 0.28),
+    Subject("cifar10", "linf:2/255", "night", 120, 0.45),
+    Subject("mnist", "linf:0.3", "night", 120, 0.92),
+    Subject("mnist", "linf:0.1", "night", 120, 0.975),
+)
 LINF = (
     Subject("mnist", "linf:0.1", "smoke", 1, None),
     Subject("mnist", "linf:0.3", "smoke", 1, None),
