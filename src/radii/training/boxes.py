@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.zoo.interval_network import ClipPixels
+from radii.training.box_functions import BatchNormalization, Rectification, per_channel
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,14 @@ class Boxes:
         clean = None if self.clean is None else function(self.clean)
         return Boxes.between(function(self.center - self.reach), function(self.center + self.reach), clean)
 
+    def rectified(self) -> Boxes:
+        """Through ReLU."""
+        center, reach = Rectification.apply(self.center, self.reach)
+        return Boxes(center, reach, None if self.clean is None else F.relu(self.clean))
+
     def scaled(self, factor: Tensor, offset: Tensor) -> Boxes:
         """factor * value + offset, per channel."""
-        shape = (1, -1, *[1] * (self.center.dim() - 2))
-        factor, offset = factor.view(shape), offset.view(shape)
+        factor, offset = per_channel(factor, self.center), per_channel(offset, self.center)
         clean = None if self.clean is None else self.clean * factor + offset
         return Boxes(self.center * factor + offset, self.reach * factor.abs(), clean)
 
@@ -126,7 +131,9 @@ def _leaves(module: nn.Module) -> Iterator[nn.Module]:
 def _through(layer: nn.Module, box: Boxes) -> Boxes:
     if isinstance(layer, nn.Conv2d | nn.Linear):
         return box.linear(layer)
-    if isinstance(layer, nn.ReLU | ClipPixels):
+    if isinstance(layer, nn.ReLU):
+        return box.rectified()
+    if isinstance(layer, ClipPixels):
         return box.rising(layer)
     if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
         return _normalized(layer, box)
@@ -141,14 +148,20 @@ def _through(layer: nn.Module, box: Boxes) -> Boxes:
 
 
 def _normalized(layer: nn.BatchNorm1d | nn.BatchNorm2d, box: Boxes) -> Boxes:
-    mean, variance = layer.running_mean, layer.running_var
-    if layer.training or mean is None or variance is None:
-        value = box.center if box.clean is None else box.clean
-        axes = [axis for axis in range(value.dim()) if axis != 1]
-        variance, mean = torch.var_mean(value, axes, correction=0)
-        _remember(layer, mean.detach(), variance.detach(), value.numel() // value.shape[1])
-    factor = torch.rsqrt(variance + layer.eps) * (1 if layer.weight is None else layer.weight)
-    return box.scaled(factor, (0 if layer.bias is None else layer.bias) - mean * factor)
+    weight = 1 if layer.weight is None else layer.weight
+    bias = 0 if layer.bias is None else layer.bias
+    if not layer.training and layer.running_mean is not None and layer.running_var is not None:
+        factor = torch.rsqrt(layer.running_var + layer.eps) * weight
+        return box.scaled(factor, bias - layer.running_mean * factor)
+    value = box.center if box.clean is None else box.clean
+    normalized, mean, scale = BatchNormalization.apply(value, layer.weight, layer.bias, layer.eps)
+    _remember(layer, mean.detach(), scale.detach().pow(-2) - layer.eps, value.numel() // value.shape[1])
+    factor = scale * weight
+    reach = box.reach * per_channel(factor.abs(), value)
+    if box.clean is None:
+        return Boxes(normalized, reach)
+    offset = per_channel(bias - mean * factor, value)
+    return Boxes(torch.addcmul(offset, box.center, per_channel(factor, value)), reach, normalized)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.threat import Ball
+from radii.training.box_functions import UnitSums
 from radii.training.boxes import Boxes, Passage, pass_box
 from radii.training.inner import Inner
 from radii.training.objectives.objective import Loss, Moment
@@ -192,10 +193,8 @@ def regularizers(passage: Passage) -> Tensor:
     start, total = passage.start.reach.mean(), torch.zeros((), device=passage.start.reach.device)
     for box in passage.hidden:
         total = total + _shortfall(start, box.reach.mean())
-        active, inactive = box.center > box.reach, box.center < -box.reach
-        for weight in (box.center.abs(), (box.center - box.center.mean(0)).square()):
-            on, off = (weight * active).sum(), (weight * inactive).sum()
-            total = total + _shortfall(torch.minimum(on, off), torch.maximum(on, off))
+        sums = UnitSums.apply(box.center, box.reach)
+        total = total + _shortfall(sums.amin(1), sums.amax(1)).sum()
     return total / max(1, len(passage.hidden))
 
 
