@@ -28,6 +28,10 @@ PAGES = (
     "yang-mnist",
     "staircase",
     "nearby-points",
+    "overfitting",
+    "trade-off",
+    "yang-cifar",
+    "dropout",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
