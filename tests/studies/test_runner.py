@@ -94,6 +94,24 @@ def test_what_is_unlike_everything_has_no_expected_time(store: Store) -> None:
     assert rates.expect(elsewhere) == pytest.approx(10.0), "steps are as long on a subset"
 
 
+def test_this_machine_says_more_than_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine measured three such trainings, ours one."""
+    slow = [
+        {
+            "run": f"train-{number}",
+            "keys": training().effort().keys,
+            "amount": training().effort().amount,
+            "seconds": 90,
+        }
+        for number in range(3)
+    ]
+    monkeypatch.setattr("radii.studies.plan.shipped_results", lambda: [{"work": slow}])
+    times = StepTimes.known(store)
+    assert times.expect(training(1)) == pytest.approx(90)
+    times.learn(training(0), 5.0)
+    assert times.expect(training(1)) == pytest.approx(5.0)
+
+
 def test_the_expected_time_respects_inputs_and_workers(store: Store) -> None:
     rates = StepTimes()
     for seed in range(4):

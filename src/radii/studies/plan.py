@@ -31,6 +31,7 @@ class StepTimes:
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}  # by run id
         self._rates: dict[str, list[float]] = {}  # seconds per unit of work, by key of comparable steps
+        self._elsewhere: dict[str, list[float]] = {}  # the same, measured on other machines
 
     @classmethod
     def known(cls, store: Store) -> StepTimes:
@@ -40,7 +41,8 @@ class StepTimes:
             for cell in content.get("cells", ()):
                 times._seconds[cell["run"]] = cell["seconds"]
             for work in content.get("work", ()):
-                times._add(work["run"], Effort(tuple(work["keys"]), work["amount"]), work["seconds"])
+                effort = Effort(tuple(work["keys"]), work["amount"])
+                times._add(work["run"], effort, work["seconds"], times._elsewhere)
         for run in store.runs():
             try:
                 times.learn(from_json(run.spec), _alone(run))
@@ -55,14 +57,18 @@ class StepTimes:
             step: the step.
             seconds: its time.
         """
-        self._add(step.run_id, step.effort(), seconds)
+        self._add(step.run_id, step.effort(), seconds, self._rates)
 
     def expect(self, step: Step) -> float | None:
-        """The expected seconds of ``step``; None if nothing like it was measured."""
+        """The expected seconds of ``step``; None if nothing like it was measured.
+
+        The most similar steps count; of those, this machine's before those of others.
+        """
         if step.run_id in self._seconds:
             return self._seconds[step.run_id]
         effort = step.effort()
-        rates = next((self._rates[key] for key in effort.keys if key in self._rates), None)
+        tables = self._rates, self._elsewhere
+        rates = next((table[key] for key in effort.keys for table in tables if key in table), None)
         return None if rates is None else median(rates) * effort.amount
 
     def rehearse(self, steps: Iterable[Step], device: str) -> None:
@@ -79,13 +85,13 @@ class StepTimes:
                 if self.expect(step) is None:
                     timed = rehearse(step, device) if time.monotonic() - begun < PATIENCE else None
                     if (seconds := timed or _counted(step)) is not None:
-                        self._add(step.run_id, step.effort(), seconds)
+                        self._add(step.run_id, step.effort(), seconds, self._elsewhere)  # a guess until one is done
                 bar.advance()
 
-    def _add(self, run_id: str, effort: Effort, seconds: float) -> None:
+    def _add(self, run_id: str, effort: Effort, seconds: float, rates: dict[str, list[float]]) -> None:
         self._seconds[run_id] = seconds
         for key in effort.keys:
-            self._rates.setdefault(key, []).append(seconds / effort.amount)
+            rates.setdefault(key, []).append(seconds / effort.amount)
 
 
 def _alone(run: Run) -> float:
