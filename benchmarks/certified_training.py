@@ -3,7 +3,7 @@
 Accuracies are shares of all 10,000 test images that are classified correctly
 and proved at the radius, float32 rounding included: L2 by margins with every norm proved, Linf by intervals and
 CROWN. The
-clock is CPU time of training steps on one thread. The recipe was chosen on
+clock is CPU time of the training on one thread. The recipe was chosen on
 held-out training images (docs/notes/certified-training.md).
 
 Trainings are steps of the run store: found in ``$RADII_RUNS`` if they are done,
@@ -139,7 +139,8 @@ def proved(step: Train, store: Store, ball: Ball) -> dict[str, float]:
 
 def measured(subject: Subject, step: Train, store: Store, label: str = "") -> list[Figure]:
     """Core-minutes, clean accuracy, and certified accuracy at the subject's threat beside its goal."""
-    minutes = seconds_per_step(step) * step.recipe.length(0) / 60
+    spent = store.ensure(step).cpu_seconds  # of the whole run; a resumed one does not know it
+    minutes = (seconds_per_step(step) * step.recipe.length(0) if spent is None else spent) / 60
     accuracy = proved(step, store, Ball.parse(subject.threat))
     name = f"{subject.name}{label}"
     return [

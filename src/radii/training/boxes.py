@@ -155,7 +155,8 @@ def _normalized(layer: nn.BatchNorm1d | nn.BatchNorm2d, box: Boxes) -> Boxes:
         return box.scaled(factor, bias - layer.running_mean * factor)
     value = box.center if box.clean is None else box.clean
     normalized, mean, scale = BatchNormalization.apply(value, layer.weight, layer.bias, layer.eps)
-    _remember(layer, mean.detach(), scale.detach().pow(-2) - layer.eps, value.numel() // value.shape[1])
+    variance = (scale.detach().pow(-2) - layer.eps).clamp_min(0)  # rounding may leave less than nothing
+    _remember(layer, mean.detach(), variance, value.numel() // value.shape[1])
     factor = scale * weight
     reach = box.reach * per_channel(factor.abs(), value)
     if box.clean is None:
