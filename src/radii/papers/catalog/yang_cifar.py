@@ -81,7 +81,7 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     return table_of(
         measured,
         {"training": "method", "dropout": "dropout"},
-        "Robust methods generalize with larger gaps",
+        "Accuracy under attack against the local Lipschitz constant",
         "CIFAR-10, Linf 8/255, PGD-40; constants are lower bounds, robust accuracies upper bounds.",
     )
 

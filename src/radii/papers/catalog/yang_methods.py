@@ -31,6 +31,7 @@ METHODS: dict[str, tuple[str, Settings]] = {  # as the tables name them: our met
     "TRADES(beta=6)": (TRADES, {"beta": 6.0}),
 }
 SPLITS = ("train", "test")
+WORDS = {("dropout", "True"): "with dropout", ("dropout", "False"): "without dropout"}  # in legends
 
 
 def attacked(training: Train, ball: Ball, points: int, place: Place) -> tuple[Cell, ...]:
@@ -100,9 +101,8 @@ def table_of(measured: Sequence[Measured], keys: Mapping[str, str], title: str, 
         row = {**dict(zip(keys, place, strict=True)), **columns(cells)}
         rows.append(row)
         if row["lipschitz"] is not None and row["adversarial"] is not None:
-            curve = (
-                ", ".join(str(part) for key, part in zip(keys, place, strict=True) if key != "training") or "networks"
-            )
+            words = [WORDS.get((key, str(part)), str(part)) for key, part in zip(keys, place, strict=True)]
+            curve = ", ".join(word for key, word in zip(keys, words, strict=True) if key != "training") or "networks"
             marks.append({"lipschitz": row["lipschitz"], "accuracy": row["adversarial"], "curve": curve})
     fields = (
         *(Field(key, heading) for key, heading in keys.items()),
