@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 from PIL import Image
 
-from radii.papers.claims.claim import choose
-from radii.papers.claims.judgment import ledger
+from radii.papers.claims.claim import all_claims
+from radii.papers.claims.judgment import Verdict, ledger
 from radii.report.study_page import save
 from radii.runs.store import Store
 from radii.studies import results
@@ -32,6 +32,7 @@ PAGES = (
     "trade-off",
     "yang-cifar",
     "dropout",
+    "linf-front",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
@@ -40,8 +41,7 @@ def page(name: str) -> str:
     """One study: command, table, picture, claims."""
     study, evidence = registered_study(name), _evidence(name)
     findings = study.analyze(evidence.measured)
-    verdicts = ledger(choose(name), SHIPPED)
-    waiting = sum(verdict.status == "not run" for verdict in verdicts)
+    verdicts = ledger([claim for claim in all_claims() if claim.study == name], SHIPPED)
     parts = [
         f"# {study.title}",
         (sys.modules[study.plan.__module__].__doc__ or "").strip(),
@@ -51,6 +51,15 @@ def page(name: str) -> str:
         *([f"Setup of one of its networks: {setup}."] if (setup := _setup(evidence)) else []),
         findings.table.to_markdown(),
         *(f"![{chart.title}]({file})" for chart, file in zip(findings.charts, _names(name), strict=False)),
+        *(_claims(verdicts) if verdicts else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _claims(verdicts: Sequence[Verdict]) -> list[str]:
+    """The section on the statements of the paper that the study judges."""
+    waiting = sum(verdict.status == "not run" for verdict in verdicts)
+    return [
         "## Claims",
         "| | claim | measured | published |\n| --- | --- | --- | --- |\n"
         + "\n".join(
@@ -61,7 +70,6 @@ def page(name: str) -> str:
         *([f"{waiting} further claims wait for cells that were not run."] if waiting else []),
         "A claim that fails stays here. `radii claims ID` explains one.",
     ]
-    return "\n\n".join(parts) + "\n"
 
 
 def _setup(evidence: Evidence) -> str:
