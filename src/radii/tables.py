@@ -71,6 +71,7 @@ class Field:
         percent: the value is a share, written with one decimal.
         radius: the value is a radius, written as a fraction of grey levels where it is one.
         log: an axis of this field is logarithmic.
+        from_zero: a vertical axis of this field begins at zero; False where only differences matter.
         low: key of the lower end of the value's interval; empty without an interval.
         high: key of the upper end.
         digits: significant digits of plain numbers; default 3.
@@ -82,6 +83,7 @@ class Field:
     percent: bool = False
     radius: bool = False
     log: bool = False
+    from_zero: bool = True
     low: str = ""
     high: str = ""
     digits: int = 3

@@ -105,6 +105,14 @@ def test_points_with_a_fit_on_log_axes() -> None:
     assert code["y"]["axis"]["values"] == [1e-4, 1e-3, 1e-2, 1e-1]
 
 
+@pytest.mark.parametrize("from_zero", [True, False])
+def test_an_axis_begins_at_zero_unless_its_field_says_so(from_zero: bool) -> None:
+    rows = [{"clean": 0.97, "proved": 0.94}, {"clean": 0.98, "proved": 0.95}]
+    proved = Field("proved", percent=True, from_zero=from_zero)
+    layers = draw(ChartSpec("points", rows, Field("clean", percent=True), proved)).to_dict()["layer"]
+    assert layers[0]["encoding"]["y"]["scale"]["zero"] is from_zero
+
+
 def test_a_log_axis_refuses_zero() -> None:
     with pytest.raises(InputError, match="positive values of 'r'"):
         draw(ChartSpec("curves", ROWS, Field("r", log=True), Field("acc"), "model", dash="kind"))

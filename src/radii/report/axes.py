@@ -66,7 +66,7 @@ def base(values: Values) -> alt.Chart:
 
 
 def axis(which: Field, side: Side, values: Values, binned: bool = False, room: float = 0.0) -> Any:
-    """A numeric axis. y starts at zero unless it is logarithmic; x is as wide as the data.
+    """A numeric axis. y starts at zero unless it is logarithmic or its field says so; x is as wide as the data.
 
     Args:
         which: the field.
@@ -77,7 +77,7 @@ def axis(which: Field, side: Side, values: Values, binned: bool = False, room: f
     """
     style: Any = "%" if which.percent else ("~g" if which.log else alt.Undefined)
     lines = alt.Axis(tickCount=6, format=style)
-    scale = alt.Scale(zero=side == "y", nice=side == "y")
+    scale = alt.Scale(zero=side == "y" and which.from_zero, nice=side == "y")
     if which.log:
         drawn = ("y", "low", "high") if side == "y" else ("x", "end")
         ticks = _log_ticks(which, [row[key] for row in values for key in drawn if key in row])

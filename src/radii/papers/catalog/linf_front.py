@@ -104,7 +104,7 @@ def _chart(rows: Sequence[Row]) -> ChartSpec:
         "points",
         rows,
         Field("clean", "clean accuracy", percent=True),
-        Field("proved", "proved accuracy", percent=True),
+        Field("proved", "proved accuracy", percent=True, from_zero=False),
         "method",
         f"{best['data']}: {best['method']} proves the most, {best['proved']:.1%} at {best['clean']:.1%} clean",
         f"{THREAT}, all test images. Points to the upper right are better.",
