@@ -48,8 +48,8 @@ class Evidence:
     @property
     def duration(self) -> str:
         """What its runs took, in words: CPU time where it is known, and time by the clock."""
-        clock = f"{self.seconds / 60:.0f} minutes by the clock"
-        return clock if self.cpu_seconds is None else f"{self.cpu_seconds / 60:.0f} minutes of CPU time, {clock}"
+        clock = f"{_spoken(self.seconds)} by the clock"
+        return clock if self.cpu_seconds is None else f"{_spoken(self.cpu_seconds)} of CPU time, {clock}"
 
     @property
     def shipped(self) -> bool:
@@ -90,6 +90,11 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
         cpu_seconds=None if None in cpu else sum(filter(None, cpu)),
         setups=setups,
     )
+
+
+def _spoken(seconds: float) -> str:
+    """A duration as people say it."""
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def _brief(result: Any) -> Any:
