@@ -3,6 +3,7 @@
 Parameters are frozen (no weight gradients are computed) and, in eval mode,
 every batch norm that follows a convolution is folded into it: per channel
 w' = w γ/√(σ²+ε), b' = β + (b - μ) γ/√(σ²+ε), the same function in fewer passes.
+Convolutions of grey images compute the gradient of the image in blocks of pixels.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import nn
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
 from radii.models.layers.folded import folded_batch_norm
+from radii.models.layers.grey_convolution import GreyConvolution, has_fast_gradient
 
 Mode = Literal["eval", "train"]
 _KNOWN = ("torch.nn.modules.", "radii.models.")
@@ -42,7 +44,7 @@ def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
         with _weights_frozen(model):
             yield model
     elif mode == "eval":
-        with frozen(model), _batch_norms_folded(model):
+        with frozen(model), _batch_norms_folded(model), _grey_gradients(model):
             yield model
     else:
         raise unknown_name("mode of the inner attack", mode, ["eval", "train"])
@@ -88,6 +90,22 @@ def _batch_norms_folded(model: nn.Module) -> Iterator[None]:
             before += [(parent, name, parent._modules[name]) for name in (convolution, norm)]
             parent._modules[convolution] = _fused(*(parent._modules[name] for name in (convolution, norm)))
             parent._modules[norm] = nn.Identity()
+        yield
+    finally:
+        for parent, name, module in before:
+            parent._modules[name] = module
+
+
+@contextmanager
+def _grey_gradients(model: nn.Module) -> Iterator[None]:
+    before: list[tuple[nn.Module, str, nn.Module | None]] = []
+    try:
+        for parent in list(model.modules()):
+            for name, part in parent._modules.items():
+                if has_fast_gradient(part):
+                    assert isinstance(part, nn.Conv2d)
+                    before.append((parent, name, part))
+                    parent._modules[name] = GreyConvolution(part)
         yield
     finally:
         for parent, name, module in before:

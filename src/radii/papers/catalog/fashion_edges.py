@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import AttackPoints, by_variant
-from radii.papers.catalog.capacity_mnist import RECIPE, THREAT
+from radii.papers.catalog.capacity_mnist import CONVERGED, RECIPE, THREAT
 from radii.studies.study import Findings, Measured, Study
 
 VARIANTS = ("", "edges")
@@ -26,7 +26,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
         "cpu",
         AttackPoints(THREAT, 2000, suite=100),
         {0.25: VARIANTS},
-        {"steps": 3000, "method": {"steps": 5, "step": 0.25}},
+        CONVERGED,
     ),
     "night": AttackedGrid(NAME, RECIPE, "night", AttackPoints(THREAT, suite=200), {0.5: VARIANTS}),
     "paper": AttackedGrid(NAME, RECIPE, "paper", AttackPoints(THREAT, suite=1000), {1.0: VARIANTS}),

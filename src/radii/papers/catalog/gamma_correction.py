@@ -24,7 +24,7 @@ GRIDS: dict[Budget, AttackedGrid] = {
         "ding-cifar",
         "cpu",
         AttackPoints(THREAT, 1000, suite=50),
-        {1.0: ("gamma:0.6", "", "gamma:1.6")},
+        {0.25: ("gamma:0.6", "", "gamma:1.6")},
         SENSITIVITY["cpu"].settings,  # the original images are the same step there
     ),
     "night": AttackedGrid("cifar10", "ding-cifar", "night", AttackPoints(THREAT, 2000, suite=100), {1.0: VALUES}),

@@ -48,10 +48,10 @@ def grids(budget: Budget) -> tuple[AttackedGrid, ...]:
     if budget == "smoke":
         attacks = AttackPoints(THREAT, 30, train=30)
         return (AttackedGrid("digits", RECIPE, "smoke", attacks, {0.125: ORIGINAL}, {}, (200, 800)),)
-    if budget == "cpu":  # 65 core-minutes
+    if budget == "cpu":  # 30 core-minutes
         attacks = AttackPoints(THREAT, 2000, train=2000)
         grey = AttackedGrid("mnist", RECIPE, "cpu", attacks, {0.125: ORIGINAL}, SHORT, _doubled(60_000, 8))
-        sizes, points, width = _doubled(50_000, 5)[::2], 1000, 1.0
+        sizes, points, width = _doubled(50_000, 5)[::2], 1000, 0.25
     elif budget == "night":
         attacks = AttackPoints(THREAT, train=10_000)
         grey = AttackedGrid(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import PGD, AttackPoints, by_variant
-from radii.papers.catalog.capacity_mnist import LONG, RECIPE, SHORT, THREAT
+from radii.papers.catalog.capacity_mnist import CONVERGED, LONG, RECIPE, THREAT
 from radii.studies.study import Findings, Measured, Study
 
 # a smoothing, then the factors of original and binarized digits with the same distance
@@ -27,7 +27,9 @@ GRIDS: dict[Budget, AttackedGrid] = {
         "digits", RECIPE, "smoke", AttackPoints(THREAT, 30), {0.125: ("smooth:3", "scale:0.970")}, methods=(PGD,)
     ),
     # 16 core-minutes beside capacity-mnist, which trains the smoothed digits
-    "cpu": AttackedGrid("mnist", RECIPE, "cpu", AttackPoints(THREAT, 2000), {0.125: VARIANTS}, SHORT, methods=(PGD,)),
+    "cpu": AttackedGrid(
+        "mnist", RECIPE, "cpu", AttackPoints(THREAT, 2000), {0.125: VARIANTS}, CONVERGED, methods=(PGD,)
+    ),
     "night": AttackedGrid(
         "mnist",
         RECIPE,
