@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
+from radii.models.layers.grey_convolution import GreyConvolution
 from radii.models.zoo.convnets import CNN1, LeNet5
 from radii.models.zoo.wide_resnet import WideResNet
 from radii.training.attackable import attackable, couples_rows, same_in_both_modes
@@ -83,3 +84,31 @@ def test_which_networks_are_one_function_in_both_modes() -> None:
     assert not couples_rows(CNN1((1, 8, 8), 3))
     assert couples_rows(WideResNet((1, 8, 8), 3, depth=10))
     assert couples_rows(Own())
+
+
+def test_grey_convolutions_keep_the_function_and_its_gradient() -> None:
+    """Also a convolution that two parents share, and one whose batch norm was folded into it."""
+    torch.manual_seed(0)
+    shared = nn.Conv2d(1, 3, 5, padding=2)
+    folded = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3))
+
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other, self.third = nn.Sequential(shared, nn.ReLU()), nn.Sequential(shared), folded
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.one(x) - self.other(x).tanh() + self.third(x)).flatten(1)
+
+    net = seasoned(Branches()).eval()
+    x = torch.rand(4, 1, 12, 8, requires_grad=True)
+    expected = net(x)
+    (slope,) = torch.autograd.grad(expected.square().sum(), x)
+    before = [(name, id(module)) for name, module in net.named_modules(remove_duplicate=False)]
+    with attackable(net) as attacked:
+        assert sum(isinstance(module, GreyConvolution) for module in attacked.modules()) == 3
+        logits = attacked(x)
+        (gradient,) = torch.autograd.grad(logits.square().sum(), x)
+    assert torch.allclose(logits, expected, atol=1e-5)
+    assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-4)
+    assert [(name, id(module)) for name, module in net.named_modules(remove_duplicate=False)] == before
