@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from radii.studies import toml
+from radii.runs.store import Store
+from radii.studies import results, toml
+from radii.studies.study import registered_study
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guide" / "studies.md").read_text()
@@ -26,13 +30,37 @@ def test_the_study_file(tmp_path: Path) -> None:
     assert len(toml.load(tmp_path / "widths.toml").cells("cpu")) == 4
 
 
-def test_pages_of_studies_say_what_the_results_say() -> None:
-    """docs/notes/studies/NAME.md is what its script writes from the shipped results."""
-    spec = importlib.util.spec_from_file_location("write", ROOT / "docs" / "notes" / "studies" / "write.py")
+def script(name: str) -> ModuleType:
+    """A script of docs/notes/studies as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "notes" / "studies" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    write = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(write)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_of_studies_say_what_the_results_say() -> None:
+    """docs/notes/studies/NAME.md is what its script writes from the shipped results."""
+    write = script("write")
     for name in write.PAGES:
         assert (ROOT / "docs" / "notes" / "studies" / f"{name}.md").read_text() == write.page(name)
         assert (ROOT / "docs" / "notes" / "studies" / f"{name}.png").is_file()
+
+
+def test_results_of_several_machines_are_joined(tmp_path: Path) -> None:
+    """Cells of an earlier machine stay while the study plans their runs; what was computed anew comes first."""
+    ship, first, second = script("ship"), Store(tmp_path / "first"), Store(tmp_path / "second")
+    steps = [cell.step for cell in registered_study("geometry").cells("smoke")]
+    assert len(steps) > 2
+    first.ensure(steps[0]), first.ensure(steps[1]), second.ensure(steps[1])
+    path = ship.ship("geometry", "smoke", first, tmp_path)
+    assert [cell.run for cell in results.read(path).measured] == [steps[0].run_id, steps[1].run_id]
+    ship.ship("geometry", "smoke", second, tmp_path)
+    both = results.read(path)
+    assert [cell.run for cell in both.measured] == [steps[0].run_id, steps[1].run_id]
+    content = json.loads(path.read_text())
+    content["cells"][0]["run"] = "audit-of-an-older-plan"
+    path.write_text(json.dumps(content))
+    ship.ship("geometry", "smoke", second, tmp_path)
+    assert [cell.run for cell in results.read(path).measured] == [steps[1].run_id]
