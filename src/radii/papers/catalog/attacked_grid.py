@@ -74,13 +74,16 @@ class AttackedGrid:
         return named_training(data, method=METHODS[method], recipe=self.recipe, budget=self.scale, settings=settings)
 
 
-def grid_cells(grids: Iterable[AttackedGrid]) -> tuple[Cell, ...]:
+def grid_cells(grids: Iterable[AttackedGrid], variants: Sequence[str] = ()) -> tuple[Cell, ...]:
     """The cells of several grids.
 
     Args:
         grids: the grids of a study at one budget.
+        variants: the order of the table; default: grid after grid.
 
     Returns:
-        All cells, grid after grid.
+        All cells; those of a variant are in the order of the grids.
     """
-    return tuple(cell for grid in grids for cell in grid.cells())
+    cells = [cell for grid in grids for cell in grid.cells()]
+    order = [title(variant) for variant in variants]
+    return tuple(sorted(cells, key=lambda cell: order.index(str(cell.place["variant"]))) if order else cells)

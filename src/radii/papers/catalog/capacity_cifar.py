@@ -10,11 +10,9 @@ from radii.budget import BUDGETS, Budget
 from radii.papers.catalog import capacity_mnist
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import AttackPoints
-from radii.papers.catalog.sensitivity_cifar import GRIDS as SENSITIVITY
-from radii.papers.catalog.sensitivity_cifar import LEVELS, THREAT, saturated
+from radii.papers.catalog.sensitivity_cifar import FEW, LEVELS, SHORT, THREAT, saturated
 from radii.studies.study import Study
 
-FEW = saturated(("original", "8", "inf"))  # at the full width, which costs two and a half times as much
 GRIDS: dict[Budget, AttackedGrid] = {
     "smoke": AttackedGrid(
         "digits",
@@ -23,14 +21,14 @@ GRIDS: dict[Budget, AttackedGrid] = {
         AttackPoints(THREAT, 20, train=20),
         {0.25: ("saturate:8",), 0.5: ("saturate:8",)},
     ),
-    # half an hour of CPU time; the networks of a quarter of the width are those of sensitivity-cifar
+    # half an hour of CPU time beside sensitivity-cifar, which trains the networks of a quarter of the width
     "cpu": AttackedGrid(
         "cifar10",
         "ding-cifar",
         "cpu",
         AttackPoints(THREAT, 1000, train=1000),
         {0.25: saturated(LEVELS), 1.0: FEW},
-        SENSITIVITY["cpu"].settings,
+        SHORT,
     ),
     "night": AttackedGrid(
         "cifar10",

@@ -25,7 +25,7 @@ def _cells(budget: Budget) -> tuple[Cell, ...]:
     """The PGD-40 cells of the narrowest networks that have every variant, and a distance beside each."""
     grids = [*CAPACITY[budget], scaled_digits.GRIDS[budget]]
     if budget in ("night", "paper"):
-        grids.append(sensitivity_cifar.GRIDS[budget])
+        grids += sensitivity_cifar.GRIDS[budget]
     narrow = scaled_digits.GRIDS[budget]
     width = {narrow.data: min(narrow.variants)}
     attacked: dict[tuple[object, ...], Cell] = {}

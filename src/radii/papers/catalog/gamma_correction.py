@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid
 from radii.papers.catalog.attacked_variants import AttackPoints, by_variant
-from radii.papers.catalog.sensitivity_cifar import GRIDS as SENSITIVITY
-from radii.papers.catalog.sensitivity_cifar import THREAT
+from radii.papers.catalog.sensitivity_cifar import SHORT, THREAT
 from radii.studies.study import Findings, Measured, Study
 
 VALUES = ("gamma:0.6", "gamma:0.8", "", "gamma:1.2", "gamma:1.4", "gamma:1.6")
@@ -23,9 +22,9 @@ GRIDS: dict[Budget, AttackedGrid] = {
         "cifar10",
         "ding-cifar",
         "cpu",
-        AttackPoints(THREAT, 1000, suite=50),
+        AttackPoints(THREAT, 1000, suite=30),
         {0.25: ("gamma:0.6", "", "gamma:1.6")},
-        SENSITIVITY["cpu"].settings,  # the original images are the same step there
+        SHORT,  # the original images are the same step there
     ),
     "night": AttackedGrid("cifar10", "ding-cifar", "night", AttackPoints(THREAT, 2000, suite=100), {1.0: VALUES}),
     "paper": AttackedGrid("cifar10", "ding-cifar", "paper", AttackPoints(THREAT, suite=1000), {4.0: VALUES}),

@@ -13,7 +13,7 @@ from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid, grid_cells
 from radii.papers.catalog.attacked_variants import AttackPoints, fields, marks, rows
 from radii.papers.catalog.capacity_mnist import RECIPE, SHORT, THREAT
-from radii.papers.catalog.sensitivity_cifar import GRIDS as SENSITIVITY
+from radii.papers.catalog.sensitivity_cifar import SHORT as COLOR_SHORT
 from radii.papers.catalog.sensitivity_cifar import THREAT as COLOR_THREAT
 from radii.studies.optional_data import present
 from radii.studies.study import Findings, Measured, Study
@@ -30,7 +30,7 @@ def _doubled(largest: int, count: int) -> tuple[int, ...]:
 
 def _colored(name: str, budget: Budget, points: int, width: float, sizes: tuple[int, ...]) -> AttackedGrid:
     """The grid of CIFAR-10 or SVHN."""
-    shorter = SENSITIVITY["cpu"].settings if budget == "cpu" else {}
+    shorter = COLOR_SHORT if budget == "cpu" else {}
     settings = laid_over(shorter, NO_FLIP) if name == "svhn" else shorter
     attacks = AttackPoints(COLOR_THREAT, points, train=points)
     return AttackedGrid(name, "ding-cifar", budget, attacks, {width: ORIGINAL}, settings, sizes)
