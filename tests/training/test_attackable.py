@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 import torch
 from torch import nn
@@ -112,3 +114,28 @@ def test_grey_convolutions_keep_the_function_and_its_gradient() -> None:
     assert torch.allclose(logits, expected, atol=1e-5)
     assert torch.allclose(gradient, slope, rtol=1e-4, atol=1e-4)
     assert [(name, id(module)) for name, module in net.named_modules(remove_duplicate=False)] == before
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("kind", ["spectral_norm", "weight_norm", "parametrizations.spectral_norm", "hook"])
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:DeprecationWarning")
+def test_weights_that_a_hook_computes_are_computed(kind: str, channels: int) -> None:
+    """After an optimizer step the weight of a normalized convolution is an old one until its hook is called."""
+    torch.manual_seed(0)
+    convolution, seen = nn.Conv2d(channels, 4, 3, padding=1), []
+    if kind == "hook":
+        convolution.register_forward_hook(lambda *_: seen.append(True))
+    else:
+        convolution = reduce(getattr, kind.split("."), nn.utils)(convolution)
+    net = seasoned(nn.Sequential(convolution, nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(256, 3)))
+    x = torch.rand(5, channels, 8, 8)
+    net.train()(x)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    seen.clear()
+    with attackable(net) as attacked:
+        logits = attacked(x.requires_grad_())
+    assert bool(seen) == (kind == "hook")
+    assert torch.allclose(logits, net.eval()(x), atol=1e-5)

@@ -19,7 +19,7 @@ from torch import nn
 
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
-from radii.models.layers.folded import folded_batch_norm
+from radii.models.layers.folded import folded_batch_norm, has_own_weights
 from radii.models.layers.grey_convolution import GreyConvolution, has_fast_gradient
 
 Mode = Literal["eval", "train"]
@@ -125,7 +125,9 @@ def _pairs(model: nn.Module) -> Iterator[tuple[nn.Module, str, str]]:
             candidates = list(getattr(parent, "foldable", ()))
         for convolution, norm in candidates:
             first, second = parent._modules[convolution], parent._modules[norm]
-            if type(first) is nn.Conv2d and type(second) is nn.BatchNorm2d and second.track_running_stats:
+            if type(first) is not nn.Conv2d or type(second) is not nn.BatchNorm2d:
+                continue
+            if second.track_running_stats and has_own_weights(first) and has_own_weights(second):
                 yield parent, convolution, norm
 
 

@@ -15,6 +15,16 @@ from radii.errors import InputError
 from radii.models.layers.effective import differentiable_gradients, full_precision, is_recorded
 
 
+def has_own_weights(module: nn.Module) -> bool:
+    """Whether ``module`` computes with its own parameters and nothing else.
+
+    Hooks may compute the weights first (``torch.nn.utils.spectral_norm``, ``weight_norm``), or watch what goes
+    through the module: such a module cannot be replaced by another that does the same.
+    """
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return "weight" in module._parameters and not any(hooks)
+
+
 class Normalization(nn.Module):
     """(x - mean) / std per channel, the first step of a :class:`radii.models.classifier.Classifier`.
 

@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from radii.models.layers.folded import has_own_weights
+
 BLOCK = 4  # pixels a side
 
 
 def has_fast_gradient(module: nn.Module | None) -> bool:
     """Whether ``module`` is a plain CPU convolution of one input channel that :class:`GreyConvolution` computes."""
-    if type(module) is not nn.Conv2d or module.weight.device.type != "cpu":
+    if type(module) is not nn.Conv2d or not has_own_weights(module) or module.weight.device.type != "cpu":
         return False
     (height, width), padding = module.kernel_size, module.padding
     return (
