@@ -78,7 +78,7 @@ def capacity_cifar() -> list[Measured]:
 
 
 def sensitivity_cifar() -> list[Measured]:
-    """Table 3."""
+    """Table 3, and what Table 7 has of attacks without the box."""
     cells = []
     for name in LEVELS:
         where = {"dataset": f"CIFAR10 {name}"}
@@ -87,6 +87,8 @@ def sensitivity_cifar() -> list[Measured]:
             "robust test": _number("Table 3", **where, metric="robust_acc_pct"),
             "stable": _number("Table 3", **where, metric="robustness_wrt_predictions_pct"),
         }
+        free = select("003", "Table 7", **where, metric="robust_acc_without_box_pct")
+        pgd |= {"free": free[0].share} if free else {}
         standard = {"test": _number("Table 3", **where, method="standard", metric="test_acc_pct")}
         cells += network({"variant": name, "method": "standard"}, standard)
         cells += network({"variant": name, "method": "PGD"}, pgd)
