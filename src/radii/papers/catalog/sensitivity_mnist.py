@@ -13,12 +13,12 @@ from dataclasses import replace
 from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.attacked_grid import AttackedGrid, grid_cells
 from radii.papers.catalog.attacked_variants import PGD, STANDARD, AttackPoints, by_variant
-from radii.papers.catalog.capacity_mnist import CONVERGED, PLAIN, RECIPE, THREAT, VARIANTS
+from radii.papers.catalog.capacity_mnist import CONVERGED, RECIPE, SHORT, THREAT, VARIANTS
 from radii.studies.study import Findings, Measured, Study
 
 ENDS = ("binarize", "", "smooth:8")  # of Table 2, and the digits themselves
 BETWEEN = tuple(variant for variant in VARIANTS if variant not in ENDS)
-_SHORT = AttackPoints(THREAT, 2000, free=2000, both=True)
+_ATTACKS = AttackPoints(THREAT, 2000, free=2000, both=True)
 GRIDS: dict[Budget, tuple[AttackedGrid, ...]] = {
     "smoke": (
         AttackedGrid(
@@ -31,9 +31,9 @@ GRIDS: dict[Budget, tuple[AttackedGrid, ...]] = {
     ),
     # 65 core-minutes: 0.045 CPU seconds for a step of PGD-5, four minutes for the standard suite on 100 robust points
     "cpu": (
-        AttackedGrid("mnist", RECIPE, "cpu", replace(_SHORT, suite=100), {0.25: ENDS}, CONVERGED, methods=(PGD,)),
-        AttackedGrid("mnist", RECIPE, "cpu", _SHORT, {0.25: BETWEEN}, CONVERGED, methods=(PGD,)),
-        AttackedGrid("mnist", RECIPE, "cpu", _SHORT, {0.25: VARIANTS}, PLAIN, methods=(STANDARD,)),
+        AttackedGrid("mnist", RECIPE, "cpu", replace(_ATTACKS, suite=100), {0.25: ENDS}, CONVERGED, methods=(PGD,)),
+        AttackedGrid("mnist", RECIPE, "cpu", _ATTACKS, {0.25: BETWEEN}, CONVERGED, methods=(PGD,)),
+        AttackedGrid("mnist", RECIPE, "cpu", _ATTACKS, {0.25: VARIANTS}, SHORT, methods=(STANDARD,)),
     ),
     # 13 core-hours: 0.5 CPU seconds for a step of PGD-10 at half width
     "night": (
