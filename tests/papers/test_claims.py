@@ -42,22 +42,29 @@ def share(value: float) -> dict[str, Any]:
 
 
 def table2() -> list[Measured]:
-    """Cells of sensitivity-mnist with the figures of Table 2."""
+    """Cells of sensitivity-mnist with the figures of Table 2; a stronger attack takes 20 points more."""
     columns = {(metric, method): column(metric, method) for metric, method in (
         ("test_acc_pct", "standard"), ("test_acc_pct", "PGD"), ("robust_acc_pct", "PGD"),
         ("robustness_wrt_predictions_pct", "PGD"))}  # fmt: skip
+    stronger = {"robust_accuracy_at_most": columns["robust_acc_pct", "PGD"]["smooth 8"] - 0.2}
+    place = {"variant": "smooth 8", "method": "PGD", "width": 1.0, "measure": "standard suite"}
     return [
-        Measured(
-            {"variant": variant, "method": method, "width": 1.0, "measure": "PGD-40"},
-            {
-                "clean": share(columns["test_acc_pct", method][variant]),
-                "robust_accuracy_at_most": columns["robust_acc_pct", "PGD"][variant],
-                "robust_to_predictions": {"unbroken": share(columns["robustness_wrt_predictions_pct", "PGD"][variant])},
-            },
-            f"evaluate-{variant}-{method}",
-        )
-        for variant in VARIANTS
-        for method in ("standard", "PGD")
+        Measured(place, stronger, "evaluate-suite"),
+        *(
+            Measured(
+                {"variant": variant, "method": method, "width": 1.0, "measure": "PGD-40"},
+                {
+                    "clean": share(columns["test_acc_pct", method][variant]),
+                    "robust_accuracy_at_most": columns["robust_acc_pct", "PGD"][variant],
+                    "robust_to_predictions": {
+                        "unbroken": share(columns["robustness_wrt_predictions_pct", "PGD"][variant])
+                    },
+                },
+                f"evaluate-{variant}-{method}",
+            )
+            for variant in VARIANTS
+            for method in ("standard", "PGD")
+        ),
     ]
 
 
@@ -128,8 +135,8 @@ def like_the_paper(study: str) -> Evidence:
     return Evidence(study, "paper", len(cells), cells, {}, "made up")
 
 
-def test_there_are_268_claims_and_their_ids_are_unique() -> None:
-    assert len(CLAIMS) == len(all_claims()) == 268
+def test_there_are_269_claims_and_their_ids_are_unique() -> None:
+    assert len(CLAIMS) == len(all_claims()) == 269
     assert len({claim.statement for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
@@ -150,7 +157,7 @@ def test_every_claim_has_source_reason_figures_and_study(claim: Claim) -> None:
 def test_kinds() -> None:
     """A sentence about a printed table needs no run; findings are ours and not counted among the papers' statements."""
     kinds = [claim.kind for claim in CLAIMS.values()]
-    assert (kinds.count("printed"), kinds.count("finding")) == (10, 44)
+    assert (kinds.count("printed"), kinds.count("finding")) == (10, 45)
     printed = ledger([claim for claim in CLAIMS.values() if claim.kind == "printed"])
     assert {verdict.status for verdict in printed} == {"as printed", "fails"}
     assert {verdict.claim.id for verdict in printed if verdict.status == "fails"} == {
