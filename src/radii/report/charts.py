@@ -130,7 +130,10 @@ def _fields(spec: ChartSpec) -> dict[str, Field]:
 
 
 def _curves(spec: ChartSpec) -> list[alt.Chart]:
-    """Bands, lines, and what the pointer is told: of the nearest x, or of invisible spots over names."""
+    """Bands, lines, and what the pointer is told: of the nearest x, or of invisible spots over names.
+
+    Over names a dot shows what was measured: a curve may leave some of them out.
+    """
     fields = _fields(spec)
     values = axes.short_rows(spec.rows, fields, "curves")
     base = axes.base(values)
@@ -146,6 +149,7 @@ def _curves(spec: ChartSpec) -> list[alt.Chart]:
         layers.insert(0, band.encode(**axes.ends(spec.y), **across, **color, **apart))
     if not named:
         return [*layers, axes.nearest_layer(values, fields).encode(x=across["x"])]
+    layers.append(base.mark_point(size=32, opacity=1, filled=True).encode(y=height, **across, **color))
     spots = base.mark_point(size=120, opacity=0, filled=True).properties(name=axes.HOVER)
     return [*layers, spots.encode(y=height, tooltip=axes.tips(values, fields), **across, **color)]
 
