@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from radii.budget import Budget
 from radii.errors import InputError
 from radii.papers.catalog.attacked_grid import ALL, AttackedGrid
 from radii.papers.catalog.attacked_variants import PGD, STANDARD, AttackPoints, fields, marks, rows, title
 from radii.papers.claims.claim import family, read_claim
+from radii.report.charts import draw
 from radii.runs.inputs import DataSpec
 from radii.runs.steps import Evaluate, Train
 from radii.runs.store import Store
@@ -141,3 +143,28 @@ def test_a_family_of_claims() -> None:
 def test_a_study_without_a_night_says_so() -> None:
     with pytest.raises(InputError, match="separation has the budgets smoke, cpu, paper, not night"):
         registered_study("separation").cells("night")
+
+
+@pytest.mark.parametrize("budget", ["smoke", "cpu", "night", "paper"])
+@pytest.mark.parametrize(
+    "name",
+    ["sensitivity-mnist", "sensitivity-cifar", "capacity-mnist", "capacity-cifar", "scaled-digits", "sample-size",
+     "sample-complexity", "gamma", "fashion-edges"],
+)  # fmt: skip
+@pytest.mark.usefixtures("named_only")
+def test_a_complete_study_can_be_drawn(name: str, budget: Budget) -> None:
+    """However many variants, widths and sizes a budget has: a chart shows six curves at most."""
+    share = {"value": 0.5, "total": 100}
+    result = {
+        "train_accuracy": 0.9,
+        "test_accuracy": 0.8,
+        "robust_accuracy_at_most": 0.5,
+        "robust_accuracy_at_least": 0.1,
+        "clean": share,
+        "robust_to_predictions": {"unbroken": share},
+    }
+    study = registered_study(name)
+    findings = study.analyze([Measured(dict(cell.place), result) for cell in study.cells(budget)])
+    assert findings.charts
+    for chart in findings.charts:
+        draw(chart)

@@ -22,6 +22,8 @@ PAGES = (
     "separation",
     "sensitivity-mnist",
     "capacity-mnist",
+    "sensitivity-cifar",
+    "capacity-cifar",
     "data-scaling",
     "subspaces",
     "provable",

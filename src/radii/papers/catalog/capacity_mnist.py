@@ -27,6 +27,7 @@ CONVERGED = {**SHORT, "steps": 5000}
 # wide standard networks learn faster than narrow ones, and a step costs more
 WIDE = {"steps": 1000, "batch_size": 50, "optimizer": {"lr": 2e-3}}
 LONG = {"steps": 8000, "average": 0.999}
+MOST_CURVES = 6  # of one chart
 
 _SHORT_ATTACKS = AttackPoints(THREAT, 2000, train=2000, free=2000)
 GRIDS: dict[Budget, tuple[AttackedGrid, ...]] = {
@@ -79,17 +80,24 @@ def analyze(measured: Sequence[Measured]) -> Findings:
     """
     own = rows(measured, ("width", "variant"))
     attacked = [row for row in own if row["pgd_robust"] is not None]
-    wide = len({row["width"] for row in attacked}) > 1
-    over = Field("width", "width of the network", log=True) if wide else Field("variant", "variant")
+    widths, variants = (len({row[key] for row in attacked}) for key in ("width", "variant"))
+    by_width = [{**row, "width": f"width {row['width']:g}"} for row in attacked]
+    if widths > 1 and variants <= MOST_CURVES:
+        over, title = Field("width", "width of the network", log=True), "Accuracy under PGD-40 over the width"
+        curves = marks(attacked, "width", "variant", ("pgd_robust",))
+    elif widths > 1:
+        over, title = Field("variant", "variant"), "Accuracy under PGD-40 over the variants, by width"
+        curves = marks(by_width, "variant", "width", ("pgd_robust",))
+    else:
+        over, title = Field("variant", "variant"), "Accuracy of one width over the variants"
+        curves = marks(by_width, "variant", "width", ("pgd_clean", "pgd_robust", "pgd_free"))
     chart = ChartSpec(
         "curves",
-        marks(attacked, "width", "variant", ("pgd_robust",))
-        if wide
-        else marks(attacked, "variant", "width", ("pgd_clean", "pgd_robust", "pgd_free")),
+        curves,
         over,
         Field("accuracy", "accuracy", percent=True),
         "curve",
-        "Accuracy under PGD-40 over the width" if wide else "Accuracy of one width over the variants",
+        title,
         "Test points that PGD-40 leaves unbroken: an upper bound of robust accuracy.",
     )
     columns = (Field("width", "width"), Field("variant", "variant"), *fields(own))

@@ -16,7 +16,7 @@ from radii.papers.catalog.capacity_mnist import RECIPE, SHORT, THREAT, VARIANTS
 from radii.papers.catalog.sensitivity_cifar import LEVELS, saturated
 from radii.papers.catalog.sensitivity_cifar import THREAT as COLOR_THREAT
 from radii.studies.study import Findings, Measured, Study
-from radii.tables import ChartSpec, Field, table
+from radii.tables import ChartSpec, Field, Row, table
 
 FEW = ("binarize", "", "smooth:8")  # the ends of Table 2 and its middle
 SIZES = (1000, 3000, 9000, 27_000, ALL)
@@ -74,20 +74,27 @@ FULL = {"digits": 1437, "mnist": 60_000, "cifar10": 50_000}  # training points
 
 
 def _analyze(measured: Sequence[Measured]) -> Findings:
-    """A row for each variant and size; curves on training and test points."""
+    """A row for each variant and size; for each dataset curves on training and test points, of three variants."""
     own = rows(measured, ("data", "variant", "n"))
     own = [{**row, "n": FULL[row["data"]] if row["n"] == "all" else row["n"]} for row in own]
-    chart = ChartSpec(
+    charts = [_chart([row for row in own if row["data"] == data]) for data in dict.fromkeys(row["data"] for row in own)]
+    columns = (Field("data", "dataset"), Field("variant", "variant"), Field("n", "training points"), *fields(own))
+    return Findings(table(own, columns), tuple(chart for chart in charts if chart.rows))
+
+
+def _chart(own: Sequence[Row]) -> ChartSpec:
+    """Curves of one dataset: the first variant, the original, the last."""
+    variants = list(dict.fromkeys(row["variant"] for row in own))
+    shown = variants if len(variants) <= 3 else [variants[0], "original", variants[-1]]
+    return ChartSpec(
         "curves",
-        marks(own, "n", "variant", ("pgd_train_robust", "pgd_robust")),
+        marks([row for row in own if row["variant"] in shown], "n", "variant", ("pgd_train_robust", "pgd_robust")),
         Field("n", "training points", log=True),
         Field("accuracy", "accuracy under PGD-40, at most", percent=True),
         "curve",
-        "Accuracy under PGD-40 over the training points, by variant",
+        f"Accuracy under PGD-40 over the training points of {own[0]['data']}, by variant",
         "PGD training with weight decay 0.002; the same number of steps for every size.",
     )
-    columns = (Field("data", "dataset"), Field("variant", "variant"), Field("n", "training points"), *fields(own))
-    return Findings(table(own, columns), (chart,) if chart.rows else ())
 
 
 STUDY = Study(
