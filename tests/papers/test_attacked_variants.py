@@ -149,7 +149,7 @@ def test_a_study_without_a_night_says_so() -> None:
 @pytest.mark.parametrize(
     "name",
     ["sensitivity-mnist", "sensitivity-cifar", "capacity-mnist", "capacity-cifar", "scaled-digits", "sample-size",
-     "sample-complexity", "gamma", "fashion-edges"],
+     "sample-complexity", "gamma", "fashion-edges", "distance-robustness"],
 )  # fmt: skip
 @pytest.mark.usefixtures("named_only")
 def test_a_complete_study_can_be_drawn(name: str, budget: Budget) -> None:
@@ -160,6 +160,7 @@ def test_a_complete_study_can_be_drawn(name: str, budget: Budget) -> None:
         "test_accuracy": 0.8,
         "robust_accuracy_at_most": 0.5,
         "robust_accuracy_at_least": 0.1,
+        "mean": 7.0,
         "clean": share,
         "robust_to_predictions": {"unbroken": share},
     }
