@@ -37,7 +37,10 @@ def test_percentages_are_compared_in_points(tmp_path: Path) -> None:
     known = comparisons(ledger(choose("ding-table2-robust"), Store(tmp_path)))
     (binarized,) = [c for fact, c in known.items() if fact.dataset == "MNIST binarized"]
     assert binarized.off == pytest.approx(97.4 - 98.1)
-    assert not binarized.agrees
+    assert binarized.agrees
+    (smooth,) = [c for fact, c in known.items() if fact.dataset == "MNIST smooth 8"]
+    assert smooth.off == pytest.approx(67.15 - 83.1)
+    assert not smooth.agrees
 
 
 def test_ranks_count_as_compared(tmp_path: Path) -> None:
