@@ -20,7 +20,7 @@ from torch import nn
 from radii.errors import unknown_name
 from radii.models.classifier import frozen
 from radii.models.layers.folded import folded_batch_norm, has_own_weights
-from radii.models.layers.grey_convolution import GreyConvolution, has_fast_gradient
+from radii.models.layers.grey_convolution import fast_grey_gradients
 
 Mode = Literal["eval", "train"]
 _KNOWN = ("torch.nn.modules.", "radii.models.")
@@ -44,7 +44,7 @@ def attackable(model: nn.Module, mode: Mode = "eval") -> Iterator[nn.Module]:
         with _weights_frozen(model):
             yield model
     elif mode == "eval":
-        with frozen(model), _batch_norms_folded(model), _grey_gradients(model):
+        with frozen(model), _batch_norms_folded(model), fast_grey_gradients(model):
             yield model
     else:
         raise unknown_name("mode of the inner attack", mode, ["eval", "train"])
@@ -90,22 +90,6 @@ def _batch_norms_folded(model: nn.Module) -> Iterator[None]:
             before += [(parent, name, parent._modules[name]) for name in (convolution, norm)]
             parent._modules[convolution] = _fused(*(parent._modules[name] for name in (convolution, norm)))
             parent._modules[norm] = nn.Identity()
-        yield
-    finally:
-        for parent, name, module in before:
-            parent._modules[name] = module
-
-
-@contextmanager
-def _grey_gradients(model: nn.Module) -> Iterator[None]:
-    before: list[tuple[nn.Module, str, nn.Module | None]] = []
-    try:
-        for parent in list(model.modules()):
-            for name, part in parent._modules.items():
-                if has_fast_gradient(part):
-                    assert isinstance(part, nn.Conv2d)
-                    before.append((parent, name, part))
-                    parent._modules[name] = GreyConvolution(part)
         yield
     finally:
         for parent, name, module in before:

@@ -16,13 +16,13 @@ from radii.models.layers.effective import differentiable_gradients, full_precisi
 
 
 def has_own_weights(module: nn.Module) -> bool:
-    """Whether ``module`` computes with its own parameters and nothing else.
+    """Whether ``module`` computes with its own parameters and nothing else, so that another one can replace it.
 
-    Hooks may compute the weights first (``torch.nn.utils.spectral_norm``, ``weight_norm``), or watch what goes
-    through the module: such a module cannot be replaced by another that does the same.
+    A hook may compute the weight before every pass (``torch.nn.utils.spectral_norm``, ``weight_norm``), or read what
+    goes through the module. A ``forward`` of the instance may do anything.
     """
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return "weight" in module._parameters and not any(hooks)
+    return "weight" in module._parameters and "forward" not in vars(module) and not any(hooks)
 
 
 class Normalization(nn.Module):

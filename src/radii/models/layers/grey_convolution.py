@@ -7,74 +7,78 @@ sums, in 0.4 of the time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.models.layers.folded import has_own_weights
-
 BLOCK = 4  # pixels a side
 
 
-def has_fast_gradient(module: nn.Module | None) -> bool:
-    """Whether ``module`` is a plain CPU convolution of one input channel that :class:`GreyConvolution` computes."""
-    if type(module) is not nn.Conv2d or not has_own_weights(module) or module.weight.device.type != "cpu":
-        return False
-    (height, width), padding = module.kernel_size, module.padding
-    return (
-        (module.in_channels, module.stride, module.dilation, module.padding_mode) == (1, (1, 1), (1, 1), "zeros")
-        and height == width
-        and not isinstance(padding, str)
-        and padding[0] == padding[1] < height
-        and not module.weight.requires_grad
-    )
+@contextmanager
+def fast_grey_gradients(model: nn.Module) -> Iterator[None]:
+    """In this context plain convolutions of one input channel compute the gradient of their input in blocks.
 
-
-class GreyConvolution(nn.Module):
-    """What ``convolution`` computes, with constant weights; only the gradient of its input is computed otherwise.
+    The modules stay what they are, with their weights and hooks; only their ``forward`` is another.
 
     Args:
-        convolution: one for which :func:`has_fast_gradient` holds.
+        model: any network; weights that need a gradient, other convolutions and other devices take the ordinary way.
     """
-
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        super().__init__()
-        self.convolution = convolution
-        self.blocks = _block_kernel(convolution.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[n, 1, h, w] -> [n, channels, h', w']; sides that blocks do not divide take the ordinary way."""
-        if x.shape[-1] % BLOCK or x.shape[-2] % BLOCK or not x.requires_grad:
-            return self.convolution(x)
-        own = self.convolution
-        return _GreyConvolution.apply(x, own.weight, own.bias, own.padding[0], self.blocks)
+    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d) and _is_grey(module)]
+    for convolution in convolutions:
+        convolution.forward = partial(_forward, convolution)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for convolution in convolutions:
+            del convolution.forward
 
 
-@torch.no_grad()
-def _block_kernel(weight: Tensor) -> Tensor:
-    """[c, 1, k, k] -> [16, c, k + 3, k + 3]: for each pixel of a block the turned kernel, moved to that pixel."""
-    channels, _, side, _ = weight.shape
-    kernel = weight.new_zeros(BLOCK, BLOCK, channels, side + BLOCK - 1, side + BLOCK - 1)
-    for row in range(BLOCK):
-        for column in range(BLOCK):
-            kernel[row, column, :, row : row + side, column : column + side] = weight[:, 0].flip(1, 2)
-    return kernel.flatten(0, 1).to(memory_format=torch.channels_last)
+def _is_grey(module: nn.Conv2d) -> bool:
+    if type(module) is not nn.Conv2d or "forward" in vars(module):  # somebody else's forward stays
+        return False
+    plain = (module.in_channels, module.stride, module.dilation, module.padding_mode) == (1, (1, 1), (1, 1), "zeros")
+    (height, width), padding = module.kernel_size, module.padding
+    return plain and height == width and not isinstance(padding, str) and padding[0] == padding[1] < height
+
+
+def _forward(convolution: nn.Conv2d, x: Tensor) -> Tensor:
+    """[n, 1, h, w] -> [n, channels, h', w']; sides that blocks do not divide take the ordinary way."""
+    weight, bias = convolution.weight, convolution.bias
+    constant = not weight.requires_grad and (bias is None or not bias.requires_grad)
+    if not constant or not x.requires_grad or x.device.type != "cpu" or x.shape[-1] % BLOCK or x.shape[-2] % BLOCK:
+        return nn.Conv2d.forward(convolution, x)
+    return _GreyConvolution.apply(x, weight, bias, convolution.padding[0])
 
 
 class _GreyConvolution(torch.autograd.Function):
     """dx[i] = sum_u g[i + p - u] w[u]: at i = 4 a + r, a convolution of stride 4 with the kernel of pixel r."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, padding: int, blocks: Tensor) -> Tensor:
-        ctx.save_for_backward(blocks)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, padding: int) -> Tensor:
+        ctx.save_for_backward(weight)
         ctx.padding = weight.shape[-1] - 1 - padding
         return F.conv2d(x, weight, bias, padding=padding)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
-        (blocks,) = ctx.saved_tensors
-        blocked = F.conv2d(gradients[0], blocks, stride=BLOCK, padding=ctx.padding)
-        return F.pixel_shuffle(blocked, BLOCK), None, None, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        (weight,) = ctx.saved_tensors
+        gradient = gradients[0].to(weight.dtype)  # under autocast it is of a shorter type
+        blocked = F.conv2d(gradient, _block_kernel(weight), stride=BLOCK, padding=ctx.padding)
+        return F.pixel_shuffle(blocked, BLOCK), None, None, None
+
+
+@torch.no_grad()
+def _block_kernel(weight: Tensor) -> Tensor:
+    """[c, 1, k, k] -> [16, c, k + 3, k + 3]: for each pixel of a block the turned kernel, moved to that pixel."""
+    channels, _, side, _ = weight.shape
+    turned = weight[:, 0].flip(1, 2)
+    kernel = weight.new_zeros(BLOCK, BLOCK, channels, side + BLOCK - 1, side + BLOCK - 1)
+    for row in range(BLOCK):
+        for column in range(BLOCK):
+            kernel[row, column, :, row : row + side, column : column + side] = turned
+    return kernel.flatten(0, 1).to(memory_format=torch.channels_last)
