@@ -64,11 +64,11 @@ def fixed_arithmetic(count: int = 1) -> Iterator[None]:
     import torch
 
     precision, kind, onednn = torch.get_float32_matmul_precision(), torch.get_default_dtype(), torch.backends.mkldnn
-    enabled, refusing = onednn.enabled, torch.are_deterministic_algorithms_enabled()
+    enabled, refusing = onednn.enabled, torch.get_deterministic_debug_mode()
     torch.set_float32_matmul_precision("highest")
     torch.set_default_dtype(torch.float32)
     torch.set_flush_denormal(False)
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode(0)  # use_deterministic_algorithms imports inductor: three seconds
     onednn.enabled = True  # type: ignore[assignment]
     try:
         with threads(count), torch.enable_grad(), torch.autocast("cpu", enabled=False):
@@ -76,5 +76,5 @@ def fixed_arithmetic(count: int = 1) -> Iterator[None]:
     finally:
         torch.set_float32_matmul_precision(precision)
         torch.set_default_dtype(kind)
-        torch.use_deterministic_algorithms(refusing)
+        torch.set_deterministic_debug_mode(refusing)
         onednn.enabled = enabled

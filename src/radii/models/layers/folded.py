@@ -5,6 +5,7 @@ Certificates read these layers. Each has a Lipschitz constant that follows from 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -154,9 +155,9 @@ def blocked_pointwise(x: Tensor, weight: Tensor, bias: Tensor | None, block: int
     blocks = weight.shape[1] // block
     if blocks == 1 or is_recorded():
         return F.conv2d(x, weight[:, :, None, None], bias)
-    grouped = weight.unflatten(1, (blocks, block)).transpose(0, 1).flatten(0, 1)  # [blocks out, block]
-    parts = F.conv2d(x, grouped[:, :, None, None], groups=blocks)
-    summed = parts.unflatten(1, (blocks, weight.shape[0])).sum(1)
+    # block after block: one convolution with groups takes twice as long
+    pairs = zip(x.split(block, 1), weight.split(block, 1), strict=True)
+    summed = reduce(torch.add, [F.conv2d(part, rows[:, :, None, None]) for part, rows in pairs])
     return summed if bias is None else summed + bias[:, None, None]
 
 
