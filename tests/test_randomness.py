@@ -26,5 +26,7 @@ def test_the_choice_of_algorithms_is_set_back_warnings_included(mode: int) -> No
 def test_no_compiler_is_imported() -> None:
     # torch.use_deterministic_algorithms imports inductor, which takes three CPU seconds of every process
     code = "import sys\nfrom radii.randomness import fixed_arithmetic\nwith fixed_arithmetic():\n    pass\n"
-    asked = subprocess.run([sys.executable, "-c", code + "print('torch._inductor' in sys.modules)"], capture_output=True)
+    asked = subprocess.run(
+        [sys.executable, "-c", code + "print('torch._inductor' in sys.modules)"], capture_output=True
+    )
     assert asked.stdout.split() == [b"False"]

@@ -64,3 +64,31 @@ def test_results_of_several_machines_are_joined(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     ship.ship("geometry", "smoke", second, tmp_path)
     assert [cell.run for cell in results.read(path).measured] == [steps[1].run_id]
+
+
+def test_results_are_shipped_twice_without_counting_their_time_twice(tmp_path: Path) -> None:
+    ship, first, second = script("ship"), Store(tmp_path / "first"), Store(tmp_path / "second")
+    steps = [cell.step for cell in registered_study("geometry").cells("smoke")]
+    first.ensure(steps[0]), second.ensure(steps[1])
+    path = ship.ship("geometry", "smoke", first, tmp_path)
+    ship.ship("geometry", "smoke", second, tmp_path)
+    once = results.read(path)
+    ship.ship("geometry", "smoke", second, tmp_path)
+    assert results.read(path).seconds == pytest.approx(once.seconds)
+    assert results.read(path).cpu_seconds == pytest.approx(once.cpu_seconds)
+
+
+def test_a_run_of_another_study_serves_this_one(tmp_path: Path) -> None:
+    ship, first, second = script("ship"), Store(tmp_path / "first"), Store(tmp_path / "second")
+    steps = [cell.step for cell in registered_study("geometry").cells("smoke")]
+    first.ensure(steps[0]), second.ensure(steps[1])
+    path = ship.ship("geometry", "smoke", first, tmp_path)
+    content = json.loads(path.read_text())
+    content["cells"][0] |= {"seconds": 70.0, "cpu_seconds": 50.0}
+    other = tmp_path / "separation-smoke.json"
+    other.write_text(json.dumps({**content, "study": "separation"}))
+    path.unlink()
+    both = results.read(ship.ship("geometry", "smoke", second, tmp_path))
+    assert [cell.run for cell in both.measured] == [steps[0].run_id, steps[1].run_id]
+    assert both.seconds == pytest.approx(70, abs=5)
+    assert both.cpu_seconds == pytest.approx(50, abs=5)

@@ -1,13 +1,15 @@
 """Put results of this machine's runs into the package: ``python docs/notes/studies/ship.py NAME …``.
 
 A run is named by the hash of what was asked, so a long study can be computed in parts, on several machines: cells
-that only the package has stay there as long as the study plans the same run. Afterwards ``write.py`` writes the pages.
+that only the package has, of this study or of another one that shares the run, stay there as long as the study plans
+the same run. Afterwards ``write.py`` writes the pages.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,36 +21,55 @@ from radii.studies.results import SHIPPED, Evidence
 from radii.studies.study import Study, registered_study
 
 
-def joined(own: Evidence, shipped: Evidence | None, study: Study) -> Evidence:
+def joined(own: Evidence, shipped: Sequence[Evidence], study: Study) -> Evidence:
     """``own`` with the cells of ``shipped`` whose runs the study still plans, in the order of the plan.
 
-    Times are the sums of both; a time that one of them does not know is not known.
+    Args:
+        own: what this machine has.
+        shipped: results in the package at the same budget: the study's own and those of others, which may have
+            computed the same runs. The first that has a run counts.
+        study: the study.
+
+    Returns:
+        The joined results. Times of the study's own results are added, without the cells that this machine has, too; a
+        cell of another study adds its own time alone. A time that is not known anywhere is not known.
     """
-    if shipped is None:
-        return own
     known = {cell.run: cell for cell in own.measured}
     plan = study.cells(own.budget)
-    ids = {cell.step.run_id for cell in plan}
-    kept = {cell.run: cell for cell in shipped.measured if cell.run in ids and cell.run not in known}
-    if not kept:
-        return own
-    cells = {**known, **kept}
-    done = [(cell, cells[cell.step.run_id]) for cell in plan if cell.step.run_id in cells]
-    times = (own.cpu_seconds, shipped.cpu_seconds)
+    missing = {cell.step.run_id for cell in plan} - set(known)
+    seconds, cpu_seconds = [own.seconds], [own.cpu_seconds]
+    setups, environment = dict(own.setups), own.environment
+    for evidence in shipped:
+        kept = {cell.run: cell for cell in evidence.measured if cell.run in missing}
+        if not kept:
+            continue
+        missing -= set(kept)
+        if evidence.study == own.study:
+            twice = [cell for cell in evidence.measured if cell.run in known]
+            seconds += [evidence.seconds, *(-cell.seconds for cell in twice)]
+            cpu_seconds += [evidence.cpu_seconds, *(-(cell.cpu_seconds or 0.0) for cell in twice)]
+        else:
+            seconds += [cell.seconds for cell in kept.values()]
+            cpu_seconds += [cell.cpu_seconds for cell in kept.values()]
+        setups |= {run: words for run, words in evidence.setups.items() if run in kept}
+        environment = environment or evidence.environment
+        known |= kept
+    done = [(cell, known[cell.step.run_id]) for cell in plan if cell.step.run_id in known]
     return replace(
         own,
         measured=tuple(replace(found, place=dict(cell.place)) for cell, found in done),
-        environment=own.environment or shipped.environment,
-        seconds=own.seconds + shipped.seconds,
-        cpu_seconds=None if None in times else sum(filter(None, times)),
-        setups={run: words for run, words in {**shipped.setups, **own.setups}.items() if run in cells},
+        environment=environment,
+        seconds=max(0.0, sum(seconds)),
+        cpu_seconds=None if None in cpu_seconds else max(0.0, sum(filter(None, cpu_seconds))),
+        setups=setups,
     )
 
 
 def ship(name: str, budget: Budget, store: Store, folder: Path = SHIPPED) -> Path:
     """Write the joined results of a study into ``folder``, the package's by default."""
     study, path = registered_study(name), folder / f"{name}-{budget}.json"
-    shipped = results.read(path) if path.is_file() else None
+    others = [other for other in sorted(folder.glob(f"*-{budget}.json")) if other != path]
+    shipped = [results.read(file) for file in (path, *others) if file.is_file()]
     evidence = joined(results.collect(study, budget, store), shipped, study)
     content = results.to_json(evidence, study, f"radii study run {name} --budget {budget}")
     write_whole(path, (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())

@@ -13,7 +13,7 @@ compute at these lengths; at ``paper`` it is the paper's CPL ConvNet.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from radii.budget import BUDGETS, Budget
@@ -44,16 +44,21 @@ from radii.training.recipes import NOTHING, Settings, laid_over
 UNMIRRORED: Settings = {"augmentation": {"flip": False}}
 # Section 9.3 of the supplement: 16 instead of 64 channels, MLPs of width 1024 instead of 3072, crops and flips only.
 PAPER_MNIST: Settings = {"augmentation": {"erase": 0}}
+MIXED: Settings = {"model": {"mix": 4, "overlap": 1}, "method": {"first_temperature": 1.0}}  # the recipe's network
 WIDTHS: dict[str, tuple[int, int]] = {"cifar10": (64, 3072), "mnist": (16, 1024)}  # of ConvNet and MLP
 
 
 @dataclass(frozen=True)
 class IsometricLength:
-    """Length and loss of the isometric network on one dataset."""
+    """Length and loss of the isometric network on one dataset.
+
+    ``changes`` are laid over its settings: the recipe ``certified`` mixes tokens and lets the temperature fall.
+    """
 
     steps: int
     offset: float
     temperature: float
+    changes: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class TrainingScale:
         isometric: the isometric network, by dataset; without, the paper's ConvNet is trained.
         further: what differs from the paper's other networks; those without an entry are not trained.
         every: the other networks are trained at one size in so many, with one seed unless it is 1.
+        sampled: test points of the smoothed network, whose samples cost most; default: ``points``. Of the training
+            points a tenth as many.
     """
 
     sizes: Mapping[str, tuple[int, ...]]
@@ -77,6 +84,7 @@ class TrainingScale:
     isometric: Mapping[str, IsometricLength]
     further: Mapping[str, Settings]
     every: int = 1
+    sampled: int | None = None
 
 
 def doubled(largest: int, count: int) -> tuple[int, ...]:
@@ -95,12 +103,18 @@ SCALES: dict[Budget, TrainingScale] = {
         every=3,
     ),
     "cpu": TrainingScale(
-        {"cifar10": doubled(50_000, 7)[::2], "mnist": doubled(60_000, 7)[::2]},
-        2,
+        {"cifar10": doubled(50_000, 7), "mnist": doubled(60_000, 7)},
+        3,
         10_000,
         {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 8)},
-        {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1100, 0.75, 0.4)},
-        NOTHING,
+        {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1000, 0.75, 0.3, MIXED)},
+        {
+            CONVNET: laid_over(shrunk(300, 128, 8, depth=1), {"model": {"layer": "cpl"}}),
+            MLP: {"steps": 200, "batch_size": 128, "model": {"depth": 4}, "augmentation": {"crop": 2, "erase": 0}},
+            SMOOTHED: laid_over(shrunk(300, 128, 8), {"optimizer": {"lr": 0.3}}),
+        },
+        every=3,
+        sampled=500,
     ),
     "night": TrainingScale(
         {"mnist": doubled(60_000, 10), "cifar10": doubled(50_000, 10)},
@@ -145,7 +159,14 @@ def _steps(scale: TrainingScale, budget: Budget, data: DataSpec, seed: int, numb
     own = laid_over(UNWATCHED, _own(name, budget))
     if name in scale.isometric:
         short = scale.isometric[name]
-        bounded = isometric_training(data, short.steps, offset=short.offset, temperature=short.temperature, seed=seed)
+        bounded = isometric_training(
+            data,
+            short.steps,
+            offset=short.offset,
+            temperature=short.temperature,
+            changes=laid_over(UNWATCHED, short.changes),
+            seed=seed,
+        )
     else:
         cpl: Settings = {"model": {"layer": "cpl", "width": WIDTHS[name][0]}, "optimizer": {"lr": 1.0}}
         bounded = lipschitz_training(data, laid_over(cpl, own), seed)
@@ -160,8 +181,11 @@ def _steps(scale: TrainingScale, budget: Budget, data: DataSpec, seed: int, numb
     if number % scale.every == 0 and (scale.every == 1 or seed == 0):
         for network, changes in scale.further.items():
             trained = _further(network, data, laid_over(changes, own), seed)
-            how = {"method": "estimate", "sigma": SIGMA} if network == SMOOTHED else {}
-            steps[network] = Certify(model=trained, **measure, **how)
+            how: dict[str, Any] = {}
+            if network == SMOOTHED:
+                sampled = scale.sampled or scale.points
+                how = {"method": "estimate", "sigma": SIGMA, "points": sampled, "train_points": max(1, sampled // 10)}
+            steps[network] = Certify(model=trained, **{**measure, **how})
     return steps
 
 
