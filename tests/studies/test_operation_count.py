@@ -25,6 +25,19 @@ def test_a_convolution_and_a_matrix_are_counted_by_hand() -> None:
     assert count_multiply_adds(model, (1, 8, 8)) == 4 * 9 * 36 + 144 * 10
 
 
+def test_weights_that_are_computed_count_once_a_batch() -> None:
+    """An AOL layer multiplies its matrix by itself for every batch, not for every image."""
+    model = {"width": 256, "depth": 2, "layer": "aol"}
+    small, large = (
+        operations(train_step(DataSpec.of("digits"), "lipschitz-mlp", "natural", {"model": model, **length}))
+        for length in ({"steps": 64, "batch_size": 16}, {"steps": 1, "batch_size": 1024})
+    )
+    assert small is not None
+    assert large is not None
+    images = 1024 * (64 * 256 + 256 * 256 + 256 * 10)
+    assert large.multiply_adds < 3 * 2 * images < small.multiply_adds
+
+
 def test_an_inner_search_multiplies_the_work() -> None:
     plain, attacked = operations(training()), operations(training("adversarial", threat="linf:0.1", steps=7))
     assert plain is not None

@@ -29,6 +29,7 @@ KERNEL = 1e-5  # seconds to start a kernel
 CORE = 1e10  # multiply-adds a second of one CPU core, where no batch could be timed
 GRADIENT = 3  # a pass with its gradient, in forward passes
 SUITE_PASSES = {"pgd": 41, "fast": 102, "sampled": 1100, "standard": 3600, "exhaustive": 20_000, "black-box": 1700}
+SAMPLES = {"estimate": 1000 / 3, "smoothing": 1000 / 3}  # forward passes alone; of the test, about as many a point
 OUTER_PASSES = {"trades": 2, "robust-self-training": 2, "interval-bounds": 2}  # beside the steps of the inner search
 ATTACK_BATCH = 256
 
@@ -71,10 +72,11 @@ def operations(step: Step) -> Operations | None:
         model, points = getattr(step, "model", None), getattr(step, "points", None)
         if isinstance(model, Train) and points is not None:
             passes = SUITE_PASSES.get(step.suite, SUITE_PASSES["standard"]) if isinstance(step, Evaluate) else 10
+            passes = SAMPLES.get(getattr(step, "method", ""), passes)
             split = getattr(step, "split", "test")
             data = _base(model.data.base)
             count = min(points, len(data.train if split == "train" else data.test))
-            return _passes(model, count * passes, ceil(count / ATTACK_BATCH) * passes)
+            return _passes(model, count * passes, ceil(count / ATTACK_BATCH) * passes, computed=1)
     except InputError:
         pass
     return None
@@ -85,7 +87,7 @@ def _training(step: Train) -> Operations | None:
     batches = recipe.steps or recipe.epochs * ceil(_training_points(step.data) / recipe.batch_size)
     inner = step.method.arguments.get("steps", 0)
     passes = OUTER_PASSES.get(step.method.name, 1) + (inner if isinstance(inner, int) else 0)
-    return _passes(step, batches * recipe.batch_size * passes, batches * passes)
+    return _passes(step, batches * recipe.batch_size * passes, batches * passes, computed=batches)
 
 
 @cache
@@ -100,12 +102,12 @@ def _training_points(data: DataSpec) -> int:
     return min([len(_base(data.base).train), *subsets])
 
 
-def _passes(training: Train, images: float, launches: float) -> Operations | None:
-    """``images`` through the network and back, in ``launches`` batches."""
+def _passes(training: Train, images: float, launches: float, computed: int) -> Operations | None:
+    """``images`` through the network and back, in ``launches`` batches; constrained weights are ``computed`` so often."""
     if ":" in training.model.name:  # a user's code is not run while a study is planned
         return None
-    adds, layers = _network(training.data.base, _Network.of(training))
-    return Operations(GRADIENT * adds * images, GRADIENT * layers * launches)
+    each, once, layers = _network(training.data.base, _Network.of(training))
+    return Operations(GRADIENT * (each * images + once * computed), GRADIENT * layers * launches)
 
 
 @dataclass(frozen=True)
@@ -127,27 +129,33 @@ class _Network:
 
 
 @cache
-def _network(base: str, network: _Network) -> tuple[float, int]:
-    """Multiply-adds of one image, and layers with weights or activations."""
+def _network(base: str, network: _Network) -> tuple[float, float, int]:
+    """Multiply-adds of each image, those of a batch whatever its size, and layers with weights or activations.
+
+    1-Lipschitz layers compute their weights once a batch, which may be a thousand times the work of one image; in
+    train mode they do it anew, and batch norms want two images.
+    """
     from radii.models.io.bundle import initialize
 
     loaded = _base(base)
-    model = initialize(network.training.architecture(loaded), 0).eval()
-    return count_multiply_adds(model, loaded.shape), sum(not list(part.children()) for part in model.modules())
+    model = initialize(network.training.architecture(loaded), 0).train()
+    two, four = (count_multiply_adds(model, loaded.shape, images) for images in (2, 4))
+    return (four - two) / 2, max(0.0, 2 * two - four), sum(not list(part.children()) for part in model.modules())
 
 
-def count_multiply_adds(model: nn.Module, shape: tuple[int, ...]) -> float:
-    """Multiply-adds of matrix products and convolutions in one forward pass of one input.
+def count_multiply_adds(model: nn.Module, shape: tuple[int, ...], images: int = 1) -> float:
+    """Multiply-adds of matrix products and convolutions in one forward pass of a batch.
 
     Args:
         model: the network.
         shape: of one input.
+        images: inputs in the batch.
 
     Returns:
         Their number.
     """
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(torch.zeros(1, *shape))
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:  # without gradients weights may be kept
+        model(torch.zeros(images, *shape))
     return counter.get_total_flops() / 2
 
 

@@ -27,17 +27,19 @@ class Length:
         work: multiply-adds of all forward passes, see :func:`multiply_adds`; 3.8e11 are about a core-minute.
         epochs: the largest number of passes over the data; small datasets reach it before ``work``.
         width: channels of the network for images of many tokens.
+        spread: channels over the numbers of a patch, for images of few tokens.
     """
 
     work: float
     epochs: int
     width: int
+    spread: int
 
 
 LENGTHS: dict[Budget, Length] = {
-    "smoke": Length(work=3.8e11, epochs=60, width=128),  # a core-minute
-    "cpu": Length(work=8e12, epochs=200, width=192),  # twenty core-minutes
-    "night": Length(work=4.8e13, epochs=400, width=256),  # two core-hours
+    "smoke": Length(work=3.8e11, epochs=60, width=128, spread=1),  # a core-minute
+    "cpu": Length(work=8e12, epochs=200, width=192, spread=2),  # twenty core-minutes
+    "night": Length(work=4.8e13, epochs=400, width=256, spread=2),  # two core-hours
 }
 OPTIMIZER: Settings = {"kind": "manifold", "schedule": "linear", "lr": 0.03, "warmup": 0.1, "others_lr": 2e-3}
 DEPTH, FEWEST_EPOCHS = 4, 1
@@ -75,7 +77,7 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
     if ball.norm == "linf":
         return interval_plan(data, ball, budget)
     length, color = LENGTHS[budget], len(data.shape) == 3 and data.shape[0] > 1
-    model = network(data.shape, length.width)
+    model = network(data.shape, length.width, length.spread)
     few_tokens = model.get("tokens", 1) <= 2  # where the optimizer costs as much as a batch
     batch_size = (256 if few_tokens else 128) if len(data) >= 10_000 else max(8, min(64, len(data) // 20))
     steps = length.work / multiply_adds(data.shape, model, batch_size)
@@ -110,10 +112,11 @@ def temperature(radius: float, epochs: float, color: bool) -> float:
     return round(max(by_length, by_radius), 3)
 
 
-def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
+def network(shape: tuple[int, ...], width: int, spread: int = 1) -> dict[str, Any]:
     """Arguments of the isometric network for inputs of ``shape``: few large tokens for grey images, 8 x 8 for color.
 
-    ``width`` is the number of channels where there are many tokens.
+    ``width`` is the number of channels where there are many tokens, ``spread`` times the numbers of a patch where
+    there are few.
     """
     if len(shape) == 1:
         return {"width": _even(max(64, min(shape[0], MOST_WIDTH))), "depth": DEPTH}
@@ -122,7 +125,7 @@ def network(shape: tuple[int, ...], width: int) -> dict[str, Any]:
     patch = -(-side // tokens)
     many = {"mix": MIX, "overlap": OVERLAP if patch >= 4 else 0} if tokens == 8 else {}
     numbers = channels * (patch + 2 * many.get("overlap", 0)) ** 2
-    wide = max(width if tokens == 8 else 128, min(numbers, MOST_WIDTH))
+    wide = max(width, min(numbers, MOST_WIDTH)) if tokens == 8 else max(128, min(spread * numbers, MOST_WIDTH))
     return {"width": -(-wide // 32) * 32, "depth": DEPTH, "tokens": tokens, "shift": 32 if tokens == 8 else 16, **many}
 
 

@@ -110,7 +110,12 @@ SCALES: dict[Budget, TrainingScale] = {
         {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1000, 0.75, 0.3, MIXED)},
         {
             CONVNET: laid_over(shrunk(300, 128, 8, depth=1), {"model": {"layer": "cpl"}}),
-            MLP: {"steps": 200, "batch_size": 128, "model": {"depth": 4}, "augmentation": {"crop": 2, "erase": 0}},
+            MLP: {
+                "steps": 300,
+                "batch_size": 128,
+                "model": {"depth": 4, "width": 512},
+                "augmentation": {"crop": 2, "erase": 0},
+            },
             SMOOTHED: laid_over(shrunk(300, 128, 8), {"optimizer": {"lr": 0.3}}),
         },
         every=3,
