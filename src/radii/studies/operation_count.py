@@ -103,7 +103,7 @@ def _training_points(data: DataSpec) -> int:
 
 
 def _passes(training: Train, images: float, launches: float, computed: int) -> Operations | None:
-    """``images`` through the network and back, in ``launches`` batches; constrained weights are ``computed`` so often."""
+    """``images`` through the network and back, in ``launches`` batches; weights are ``computed`` so often."""
     if ":" in training.model.name:  # a user's code is not run while a study is planned
         return None
     each, once, layers = _network(training.data.base, _Network.of(training))
