@@ -59,7 +59,8 @@ def certified_plan(data: Dataset, ball: Ball, budget: Budget = "cpu") -> Plan:
     the larger of 0.5 (4 / e)^(1/4), kept within [0.3, 0.5], and 2 r for color
     images or 0.2 + 0.3 r^2 for grey images and features, whose classes are farther apart.
     Long trainings can afford to look at small margins, large radii must not. T falls linearly from 2 M to
-    0.6 M: large margins first, the doubtful points last.
+    0.6 M: large margins first, the doubtful points last. Networks of few tokens are as wide as a patch has numbers
+    at ``smoke``, and twice as wide at larger budgets: width limits long trainings on grey images.
 
     Args:
         data: the training split; its size and shape matter, no label is read.
