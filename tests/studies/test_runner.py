@@ -182,6 +182,26 @@ def test_the_latest_evidence_is_collected_from_the_runs(store: Store) -> None:
     assert not found.complete
 
 
+def test_a_few_shared_runs_of_a_greater_budget_do_not_hide_a_complete_one(store: Store) -> None:
+    plans = {"smoke": (training(0),), "cpu": (training(0), training(1))}
+    study = Study(
+        "shared",
+        "Shared",
+        "here",
+        lambda budget: tuple(Cell({"seed": number}, step) for number, step in enumerate(plans[budget])),
+        small("none").analyze,
+        ("smoke", "cpu"),
+    )
+    store.ensure(training(0))
+    found = latest(study, None, store)
+    assert found is not None
+    assert (found.budget, found.complete) == ("smoke", True)
+    store.ensure(training(1))
+    found = latest(study, None, store)
+    assert found is not None
+    assert (found.budget, found.complete) == ("cpu", True)
+
+
 def test_started_studies_are_remembered_most_recent_first(store: Store) -> None:
     record_study(find_study("separation", store), "separation", "smoke", store)
     time.sleep(0.01)

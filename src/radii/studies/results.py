@@ -191,25 +191,29 @@ def find(name: str, store: Store | None = None, budget: Budget | None = None) ->
 def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None:
     """The most evidence for a study: collected from the store's runs, or as it was saved or shipped.
 
+    Budgets share runs, so a few cells of a greater budget do not hide a complete smaller one.
+
     Args:
         study: the study.
-        budget: only at this budget; else at the greatest budget that has evidence.
+        budget: only at this budget; else at the greatest budget that is complete, or that has evidence if none is.
         store: the run store.
     """
     from radii.data.sources import only_local
 
     saved = find(study.name, store, budget)
     least = BUDGETS.index(saved.budget) if saved is not None else 0
-    for candidate in (budget,) if budget else reversed([at for at in BUDGETS[least:] if at in study.budgets]):
+    best = saved
+    for candidate in (budget,) if budget else [at for at in BUDGETS[least:] if at in study.budgets]:
         try:
             with only_local(decoded=True):
                 own = collect(study, candidate, store)
         except InputError:  # the study's data was never used on this machine, so nothing was run
             continue
-        better = saved is None or candidate != saved.budget or len(own.measured) >= len(saved.measured)
-        if own.measured and better:
-            return own
-    return saved
+        if saved is not None and candidate == saved.budget and len(own.measured) < len(saved.measured):
+            continue
+        if own.measured and (own.complete or best is None or not best.complete or candidate == best.budget):
+            best = own
+    return best
 
 
 def shipped_results() -> Iterable[Mapping[str, Any]]:
