@@ -35,6 +35,9 @@ PAGES = (
     "yang-cifar",
     "dropout",
     "linf-front",
+    "compute-scaling",
+    "scaled-digits",
+    "distance-robustness",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
