@@ -127,7 +127,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("steps", "training steps", log=True),
         Field("accuracy", "test accuracy", percent=True),
         "curve",
-        "More compute alone brings less and less",
+        "More compute alone brings certified accuracy less and less",
         "Means over seeds; the data is the same for all lengths.",
     )
     return Findings(table(rows, columns), (chart,) if marks else ())
