@@ -38,6 +38,7 @@ PAGES = (
     "compute-scaling",
     "scaled-digits",
     "distance-robustness",
+    "extra-data",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 

@@ -150,7 +150,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("points", "training points, own and extra", log=True),
         Field("accuracy", "certified accuracy", percent=True),
         "curve",
-        "Real points help most; made points help as far as their maker knows the classes",
+        "Real points help most; made points only as far as their maker knows the classes",
         "Test points, means over seeds; equal steps. Curves start at the training without extra points.",
     )
     return Findings(table(rows, columns), (chart,) if marks else ())
