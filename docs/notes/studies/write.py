@@ -39,6 +39,7 @@ PAGES = (
     "scaled-digits",
     "distance-robustness",
     "extra-data",
+    "sample-complexity",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
