@@ -71,8 +71,9 @@ def operations(step: Step) -> Operations | None:
             return _training(step)
         model, points = getattr(step, "model", None), getattr(step, "points", None)
         if isinstance(model, Train) and points is not None:
-            passes = SUITE_PASSES.get(step.suite, SUITE_PASSES["standard"]) if isinstance(step, Evaluate) else 10
-            passes = SAMPLES.get(getattr(step, "method", ""), passes)
+            passes = SAMPLES.get(getattr(step, "method", ""), 10.0)
+            if isinstance(step, Evaluate):
+                passes = SUITE_PASSES.get(step.suite, SUITE_PASSES["standard"])
             split = getattr(step, "split", "test")
             data = _base(model.data.base)
             count = min(points, len(data.train if split == "train" else data.test))
