@@ -40,6 +40,7 @@ PAGES = (
     "distance-robustness",
     "extra-data",
     "sample-complexity",
+    "gamma",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 
