@@ -138,6 +138,7 @@ def wrong(origin: str, study: str) -> dict[str, tuple[Evidence, ...]]:
 
 # Claims that hold on such results, and why that is right.
 ONE_NETWORK = "it compares numbers of the same network or dataset; which one has which is not part of it"
+SPREAD = "a spread does not depend on the order"
 MIDDLE = "the numbers of its table lie between 0 and 2, so 1 is its own mirror image"
 SAME = "nearly all numbers of this study are accuracies between 0.95 and 0.99"
 ALIKE = "the printed accuracies differ by less than the tolerance"
