@@ -21,7 +21,7 @@ from radii.models.zoo.isometric import Isometric
 from radii.runs.planning import data_spec, train_step
 from radii.runs.store import Store
 from radii.threat import Ball
-from radii.training.certified import LENGTHS, certified_plan, multiply_adds, offset, temperature
+from radii.training.certified import LENGTHS, certified_plan, multiply_adds, network, offset, temperature
 from radii.training.certified_intervals import INTERVAL_LENGTHS, interval_multiply_adds
 from radii.training.objectives import METHODS
 from radii.training.schedule import Recipe
@@ -138,3 +138,10 @@ def test_the_recipe_trains_on_a_folder_of_images(tmp_path: Path) -> None:
     certificate = certify(model, x, lipschitz_bound(model, textures.shape))
     proved = (certificate.prediction == y) & (certificate.radius >= 36 / 255)
     assert float(proved.double().mean()) > 0.45
+
+
+def test_grey_images_get_a_wider_network_at_larger_budgets() -> None:
+    """As wide as the 196 numbers of a patch at smoke, twice as wide at cpu; color images are not concerned."""
+    shape = (1, 28, 28)
+    assert [network(shape, 128, spread)["width"] for spread in (1, 2)] == [224, 416]
+    assert network((3, 32, 32), 192, 1) == network((3, 32, 32), 192, 2)

@@ -29,7 +29,7 @@ KERNEL = 1e-5  # seconds to start a kernel
 CORE = 1e10  # multiply-adds a second of one CPU core, where no batch could be timed
 GRADIENT = 3  # a pass with its gradient, in forward passes
 SUITE_PASSES = {"pgd": 41, "fast": 102, "sampled": 1100, "standard": 3600, "exhaustive": 20_000, "black-box": 1700}
-SAMPLES = {"estimate": 1000 / 3, "smoothing": 1000 / 3}  # forward passes alone; of the test, about as many a point
+SAMPLES = {"estimate": 1000, "smoothing": 1000}  # noisy copies of a point; the sequential test takes about as many
 OUTER_PASSES = {"trades": 2, "robust-self-training": 2, "interval-bounds": 2}  # beside the steps of the inner search
 ATTACK_BATCH = 256
 
@@ -71,7 +71,7 @@ def operations(step: Step) -> Operations | None:
             return _training(step)
         model, points = getattr(step, "model", None), getattr(step, "points", None)
         if isinstance(model, Train) and points is not None:
-            passes = SAMPLES.get(getattr(step, "method", ""), 10.0)
+            passes = SAMPLES.get(getattr(step, "method", ""), 10 * GRADIENT) / GRADIENT
             if isinstance(step, Evaluate):
                 passes = SUITE_PASSES.get(step.suite, SUITE_PASSES["standard"])
             split = getattr(step, "split", "test")
