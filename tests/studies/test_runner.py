@@ -23,7 +23,7 @@ from radii.runs.steps import AuditStep, Train
 from radii.runs.store import Store
 from radii.studies import results
 from radii.studies.plan import PlannedStep, StepTimes, StudyPlan, TimeLeft, format_duration, plan_studies
-from radii.studies.results import latest
+from radii.studies.results import Evidence, find, latest, save, to_json
 from radii.studies.runner import Request, StudyObserver, run, run_studies
 from radii.studies.study import Cell, Findings, Measured, Study
 from radii.studies.study_lookup import find_study, record_study, study_records
@@ -200,6 +200,26 @@ def test_a_few_shared_runs_of_a_greater_budget_do_not_hide_a_complete_one(store:
     found = latest(study, None, store)
     assert found is not None
     assert (found.budget, found.complete) == ("cpu", True)
+
+
+def test_what_was_saved_of_an_interrupted_greater_budget_does_not_hide_a_complete_one(store: Store) -> None:
+    def saved(budget: Budget, planned: int) -> None:
+        cell = Measured({"seed": 0}, {}, "train-0", 1.0, 1.0)
+        save(to_json(Evidence("halted", budget, planned, (cell,), {}), small("halted"), "radii study run"), store)
+
+    saved("smoke", 1)
+    saved("night", 2)
+    found = find("halted", store)
+    assert found is not None
+    assert found.budget == "night"  # smoke only checks that a study runs
+    saved("cpu", 1)
+    found = find("halted", store)
+    assert found is not None
+    assert found.budget == "cpu"
+    saved("night", 1)
+    found = find("halted", store)
+    assert found is not None
+    assert found.budget == "night"
 
 
 def test_started_studies_are_remembered_most_recent_first(store: Store) -> None:

@@ -171,7 +171,10 @@ def read(path: Path) -> Evidence:
 
 
 def find(name: str, store: Store | None = None, budget: Budget | None = None) -> Evidence | None:
-    """The saved evidence for a study of the greatest budget; the user's own comes before the package's.
+    """The saved evidence that says most about a study; the user's own comes before the package's.
+
+    That is the greatest budget that is complete; else the greatest one. ``smoke`` checks that a study runs, so
+    it never comes before another budget.
 
     Args:
         name: of the study.
@@ -185,7 +188,12 @@ def find(name: str, store: Store | None = None, budget: Budget | None = None) ->
     paths = [folder / f"{name}-{known}.json" for folder in folders for known in BUDGETS]
     saved = [read(path) for path in paths if path.is_file()]
     fitting = [evidence for evidence in saved if budget in (None, evidence.budget)]
-    return max(fitting, key=lambda evidence: (BUDGETS.index(evidence.budget), evidence.complete), default=None)
+    return max(fitting, key=_weight, default=None)
+
+
+def _weight(evidence: Evidence) -> tuple[bool, bool, int]:
+    """By which evidence is ordered: what was asked at length, whole, at the greatest budget."""
+    return evidence.budget != "smoke", evidence.complete, BUDGETS.index(evidence.budget)
 
 
 def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None:
