@@ -204,7 +204,7 @@ def test_a_few_shared_runs_of_a_greater_budget_do_not_hide_a_complete_one(store:
 
 def test_what_was_saved_of_an_interrupted_greater_budget_does_not_hide_a_complete_one(store: Store) -> None:
     def saved(budget: Budget, planned: int) -> None:
-        cell = Measured({"seed": 0}, {}, "train-0", 1.0, 1.0)
+        cell = Measured({"seed": 0}, {"test_accuracy": 0.5}, "train-0", 1.0, 1.0)
         save(to_json(Evidence("halted", budget, planned, (cell,), {}), small("halted"), "radii study run"), store)
 
     saved("smoke", 1)
