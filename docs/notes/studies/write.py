@@ -41,6 +41,8 @@ PAGES = (
     "extra-data",
     "sample-complexity",
     "gamma",
+    "fashion-edges",
+    "sample-size",
 )
 SHIPPED = Store(HERE / "no-runs")  # nothing of the user's: only what the package brings
 

@@ -98,7 +98,7 @@ SCALES: dict[Budget, TrainingScale] = {
         every=3,
     ),
     "cpu": TrainingScale(
-        {"cifar10": doubled(50_000, 8), "mnist": doubled(60_000, 7)},
+        {"cifar10": doubled(50_000, 7), "mnist": doubled(60_000, 6)},
         3,
         10_000,
         {"mnist": laid_over(shrunk(200, 128, 4), UNMIRRORED), "cifar10": shrunk(300, 128, 8)},
@@ -114,7 +114,7 @@ SCALES: dict[Budget, TrainingScale] = {
             SMOOTHED: laid_over(shrunk(300, 128, 8), {"optimizer": {"lr": 0.3}}),
         },
         every=3,
-        sampled=500,
+        sampled=200,
     ),
     "night": TrainingScale(
         {"mnist": doubled(60_000, 10), "cifar10": doubled(50_000, 10)},
