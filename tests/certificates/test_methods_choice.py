@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from radii.certificates import bounds, lipschitz
-from radii.certificates.choose import certify, choose, passes_needed, trained_bound
+from radii.certificates.bounds.passes import passes_needed
+from radii.certificates.choose import certify, choose, trained_bound
 from radii.errors import InputError
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 from radii.threat import Ball
@@ -59,14 +62,35 @@ def test_a_budget_leaves_methods_out_and_says_so() -> None:
     chosen = choose(dense(), inputs(), Ball("linf", 0.02), passes=10)
     assert chosen.certificate is not None
     assert set(chosen.certificate.methods) <= {"margin", "ibp", ""}
-    assert any("crown-ibp: it takes about" in line for line in chosen.refusals)
+    assert any("crown-ibp: it takes up to" in line for line in chosen.refusals)
 
 
 def test_costs_grow_with_the_method() -> None:
-    network = bounds.bounded.Bounded(dense(), (8,)).network
-    costs = [passes_needed(network, method, "linf") for method in ("ibp", "crown-ibp", "crown", "alpha-crown")]
-    assert costs == sorted(costs)
-    assert len(set(costs)) == 4
+    bounded, x, ball = bounds.bounded.Bounded(dense(), (8,)), inputs(), Ball("linf", 0.1)
+    costs = [passes_needed(bounded, x, ball, method) for method in ("ibp", "crown-ibp", "crown", "alpha-crown")]
+    assert all(bool((less <= more).all()) for less, more in pairwise(costs))
+    assert len({int(cost.sum()) for cost in costs}) == 4
+
+
+def test_only_neurons_whose_sign_is_open_cost_a_proof() -> None:
+    """Counted beside brute force; a point that others cannot afford is still tried."""
+    model, x = dense(), inputs()
+    bounded = bounds.bounded.Bounded(model, (8,))
+    small, large = (passes_needed(bounded, x, Ball("linf", radius), "crown") for radius in (1e-6, 0.3))
+    hidden = model[:3](x)  # at a radius of almost nothing no sign of the second hidden layer is open
+    assert bool((hidden.abs() > 1e-3).all())
+    assert small.tolist() == [8 + 2 * 3] * len(x)
+    assert bool((large > small).any())
+    assert int(large.max()) <= 8 + 2 * 3 + 2 * hidden.shape[1]
+    costs = passes_needed(bounded, x, Ball("linf", 0.2), "alpha-crown")
+    assert int(costs.min()) < int(costs.max())
+    allowed = int(costs.median()) + 100  # intervals and CROWN come first
+    chosen = choose(model, x, Ball("linf", 0.2), passes=allowed, last="alpha-crown")
+    assert any("alpha-crown" in line and "points" in line for line in chosen.refusals)
+    alone = [choose(model, x[i : i + 1], Ball("linf", 0.2), passes=allowed, last="alpha-crown") for i in range(len(x))]
+    assert chosen.certificate is not None
+    radii = [float(one.certificate.radius) for one in alone if one.certificate is not None]
+    assert radii == pytest.approx(chosen.certificate.radius.tolist(), rel=1e-9)  # no point's proof depends on the others
 
 
 def test_nothing_fits() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Literal
 
 import torch
@@ -14,8 +13,7 @@ from torch import Tensor, nn
 from radii.certificates import CERTIFICATES, bounds, lipschitz
 from radii.certificates.bounds.bounded import Bounded
 from radii.certificates.bounds.lower_margins import Method
-from radii.certificates.bounds.network import Network
-from radii.certificates.bounds.relaxations import Affine, Sum
+from radii.certificates.bounds.passes import passes_needed
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.data.arrays import as_inputs
 from radii.errors import InputError, checked, unknown_name
@@ -33,7 +31,6 @@ LADDER: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown", "sdp-c
 RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
 TIGHT = 2.0  # a network with a Lipschitz constant up to this was trained to have a small one
 PASSES = 20_000  # forward passes that the proofs of one point may cost; the standard attack suite takes about 10,000
-ASCENT = 20  # steps of alpha-CROWN
 ROOT, REGION = 180, 50  # passes of complete verification: for each rival class, then for each region
 
 
@@ -64,8 +61,8 @@ def choose(
 
     Margins of a Lipschitz bound come first, then intervals, CROWN-IBP, CROWN, alpha-CROWN and, for L2 balls on the
     CPU, SDP-CROWN; each is tried on the points that the ones before did not prove at the largest radius. L2 margins
-    are converted to the ball's norm. No clock decides: a method is left out if it takes more forward passes a point
-    than are left.
+    are converted to the ball's norm. No clock decides: a method is left out at a point where it takes more forward
+    passes than are left.
 
     Guarantee: deterministic, for the network as float32 computes it in eval mode, in the ball's box.
 
@@ -74,7 +71,7 @@ def choose(
         x: inputs [n, …] in the ball's box; never changed.
         ball: norm, radius and box of the perturbations.
         radii: radii for which bounds are tried, by default the ball's radius alone.
-        passes: forward passes a point that may be spent, counted from the layers' sizes.
+        passes: forward passes that may be spent on each point, counted from the coordinates that intervals leave open.
         last: the last method to try; ``complete`` spends what is left on complete verification, by count too.
 
     Returns:
@@ -93,26 +90,33 @@ def choose(
     radius = torch.zeros(len(x), dtype=torch.float64) if best is None else best.radius.clone()
     methods = [""] * len(x) if best is None else list(best.methods)
     radius[(prediction < 0).cpu()] = 0.0
-    left, tried = passes, LADDER if last == "complete" else LADDER[: LADDER.index(last) + 1]
-    for method in tried:
+    left = torch.full((len(x),), passes)
+    for method in LADDER if last == "complete" else LADDER[: LADDER.index(last) + 1]:
         if method == "sdp-crown" and (ball.norm != "l2" or x.device.type != "cpu"):
             continue
-        cost = passes_needed(bounded.network, method, ball.norm)
-        if cost > left:
-            refusals.append(
-                f"{method}: it takes about {cost:,} forward passes a point and {left:,} of {passes:,} are left; "
-                "allow more by passes=."
-            )
-            break
-        left -= cost
+        spent, refused = torch.zeros_like(left), torch.zeros_like(left)
         for r in reversed(wanted):
             rows = torch.nonzero((radius < r) & (prediction >= 0).cpu())[:, 0]
             if not len(rows):
                 continue
-            holds = bounded.proves_by(x[rows], prediction[rows], ball.with_radius(r), method).cpu()
+            at = ball.with_radius(r)
+            cost = passes_needed(bounded, x[rows], at, method)
+            dear = cost > left[rows]
+            refused[rows[dear]] = torch.maximum(refused[rows[dear]], cost[dear])
+            rows, cost = rows[~dear], cost[~dear]
+            if not len(rows):
+                continue
+            spent[rows] = torch.maximum(spent[rows], cost)
+            holds = bounded.proves_by(x[rows], prediction[rows], at, method).cpu()
             radius[rows[holds]] = r
             for row in rows[holds].tolist():
                 methods[row] = method
+        left -= spent
+        if bool(refused.any()):
+            refusals.append(
+                f"{method}: it takes up to {int(refused.max()):,} forward passes at {int((refused > 0).sum()):,} of "
+                f"{len(x):,} points, where less of {passes:,} are left; allow more by passes=."
+            )
     if last == "complete":
         refusals += _completely(model, x, prediction.cpu(), radius, methods, ball, wanted, left)
     assumptions = bounds.bounded.ASSUMPTIONS + (() if best is None else best.assumptions)
@@ -139,27 +143,27 @@ def _completely(
     methods: list[str],
     ball: Ball,
     wanted: list[float],
-    passes: int,
+    passes: Tensor,
 ) -> list[str]:
-    """Raise radii, in place, by complete verification with ``passes`` for each point; why not, if it is left out."""
+    """Raise radii, in place, by complete verification with the ``passes`` [n] of each point; why not, if left out."""
     from radii.certificates.complete.answer import Limits
     from radii.certificates.complete.deployed import Deployed
     from radii.certificates.complete.true_radius import decide
 
     with torch.no_grad():
         classes = model(x[:1].clone()).shape[1]
+    open_ = (radius < wanted[-1]) & (prediction >= 0)
     regions = (passes - ROOT * (classes - 1)) // REGION
-    if regions < 1:
-        return [f"complete: it takes more than the {passes:,} forward passes a point that are left."]
     deployed = Deployed.of(model, tuple(x.shape[1:]))
-    for row in torch.nonzero((radius < wanted[-1]) & (prediction >= 0))[:, 0].tolist():
+    for row in torch.nonzero(open_ & (regions > 0))[:, 0].tolist():
         for level in (level for level in wanted if level > float(radius[row])):
-            limits, point = Limits(nodes=regions), x[row : row + 1].float()
+            limits, point = Limits(nodes=int(regions[row])), x[row : row + 1].float()
             answer = decide(deployed, point, int(prediction[row]), classes, ball.with_radius(level), limits)
             if answer.verdict != "unsat":
                 break
             radius[row], methods[row] = level, "complete"
-    return []
+    dear = int((open_ & (regions < 1)).sum())
+    return [f"complete: it takes more forward passes than are left at {dear:,} of {len(x):,} points."] if dear else []
 
 
 def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
@@ -225,42 +229,6 @@ def trained_bound(model: nn.Module, input_shape: tuple[int, ...]) -> bool:
 def _is_trained_for(quick: LipschitzBound) -> bool:
     """A quick bound of residual layers is loose; their kind says what they were built for."""
     return quick.value <= TIGHT or any(layer.kind == Residual.__name__ for layer in quick.layers)
-
-
-def passes_needed(network: Network, method: Method, norm: Norm) -> int:
-    """About how many forward passes one point costs by ``method``, from the sizes of the layers.
-
-    A row of coefficients carried back costs about one pass; CROWN carries two for every coordinate that a
-    layer which is not linear reads, beyond the first. A step of alpha-CROWN carries each of these rows, and those
-    of the margins twice, back and forth again. SDP-CROWN does the same work beside CROWN's, and searches one parameter
-    for each row and layer, in about three times the time.
-
-    Args:
-        network: the traced layers.
-        method: one of the methods of bounds.
-        norm: norm of the ball; Linf intervals are cheap, in float32.
-    """
-    classes = network.classes
-    if method == "ibp":
-        return 4 if norm == "linf" else 8
-    if method == "crown-ibp":
-        return 8 + 2 * classes
-    hidden = 2 * _open_coordinates(network)
-    crown = 8 + 2 * classes + hidden
-    ascent = 3 * ASCENT * (2 * classes + hidden)
-    return {"alpha-crown": crown + ascent, "sdp-crown": 4 * crown + 3 * ascent}.get(method, crown)
-
-
-def _open_coordinates(network: Network) -> int:
-    """Coordinates whose bounds CROWN tightens: read by a layer that is not linear, behind another such."""
-    behind: dict[int, bool] = {0: False}
-    readers, total = network.readers(), 0
-    for number, layer in network.layers.items():
-        linear = isinstance(layer, Affine | Sum)
-        behind[number] = not linear or any(behind[source] for source in layer.inputs)
-        if linear and behind[number] and any(not isinstance(reader, Affine | Sum) for reader in readers[number]):
-            total += prod(network.shapes[number])
-    return total
 
 
 def check_method(name: str) -> None:
