@@ -88,37 +88,14 @@ def choose(
     except InputError as refusal:
         return Choice(best, (*refusals, f"bounds: {refusal}"))
     radius = torch.zeros(len(x), dtype=torch.float64) if best is None else best.radius.clone()
-    methods = [""] * len(x) if best is None else list(best.methods)
     radius[(prediction < 0).cpu()] = 0.0
-    left = torch.full((len(x),), passes)
+    methods = [""] * len(x) if best is None else list(best.methods)
+    search = _Search(x, prediction, ball, wanted, radius, methods, torch.full((len(x),), passes))
     for method in LADDER if last == "complete" else LADDER[: LADDER.index(last) + 1]:
-        if method == "sdp-crown" and (ball.norm != "l2" or x.device.type != "cpu"):
-            continue
-        spent, refused = torch.zeros_like(left), torch.zeros_like(left)
-        for r in reversed(wanted):
-            rows = torch.nonzero((radius < r) & (prediction >= 0).cpu())[:, 0]
-            if not len(rows):
-                continue
-            at = ball.with_radius(r)
-            cost = passes_needed(bounded, x[rows], at, method)
-            dear = cost > left[rows]
-            refused[rows[dear]] = torch.maximum(refused[rows[dear]], cost[dear])
-            rows, cost = rows[~dear], cost[~dear]
-            if not len(rows):
-                continue
-            spent[rows] = torch.maximum(spent[rows], cost)
-            holds = bounded.proves_by(x[rows], prediction[rows], at, method).cpu()
-            radius[rows[holds]] = r
-            for row in rows[holds].tolist():
-                methods[row] = method
-        left -= spent
-        if bool(refused.any()):
-            refusals.append(
-                f"{method}: it takes up to {int(refused.max()):,} forward passes at {int((refused > 0).sum()):,} of "
-                f"{len(x):,} points, where less of {passes:,} are left; allow more by passes=."
-            )
+        if method != "sdp-crown" or (ball.norm == "l2" and x.device.type == "cpu"):
+            refusals += search.by_bounds(bounded, method)
     if last == "complete":
-        refusals += _completely(model, x, prediction.cpu(), radius, methods, ball, wanted, left)
+        refusals += search.completely(model)
     assumptions = bounds.bounded.ASSUMPTIONS + (() if best is None else best.assumptions)
     return Choice(
         Certificate(
@@ -135,35 +112,69 @@ def choose(
     )
 
 
-def _completely(
-    model: nn.Module,
-    x: Tensor,
-    prediction: Tensor,
-    radius: Tensor,
-    methods: list[str],
-    ball: Ball,
-    wanted: list[float],
-    passes: Tensor,
-) -> list[str]:
-    """Raise radii, in place, by complete verification with the ``passes`` [n] of each point; why not, if left out."""
-    from radii.certificates.complete.answer import Limits
-    from radii.certificates.complete.deployed import Deployed
-    from radii.certificates.complete.true_radius import decide
+@dataclass(frozen=True)
+class _Search:
+    """The radius that is proved for each point so far, by which method, and the forward passes that it has left.
 
-    with torch.no_grad():
-        classes = model(x[:1].clone()).shape[1]
-    open_ = (radius < wanted[-1]) & (prediction >= 0)
-    regions = (passes - ROOT * (classes - 1)) // REGION
-    deployed = Deployed.of(model, tuple(x.shape[1:]))
-    for row in torch.nonzero(open_ & (regions > 0))[:, 0].tolist():
-        for level in (level for level in wanted if level > float(radius[row])):
-            limits, point = Limits(nodes=int(regions[row])), x[row : row + 1].float()
-            answer = decide(deployed, point, int(prediction[row]), classes, ball.with_radius(level), limits)
-            if answer.verdict != "unsat":
-                break
-            radius[row], methods[row] = level, "complete"
-    dear = int((open_ & (regions < 1)).sum())
-    return [f"complete: it takes more forward passes than are left at {dear:,} of {len(x):,} points."] if dear else []
+    ``radius``, ``methods`` and ``left`` are changed in place.
+    """
+
+    x: Tensor
+    prediction: Tensor
+    ball: Ball
+    wanted: Sequence[float]  # radii, the smallest first
+    radius: Tensor
+    methods: list[str]
+    left: Tensor
+
+    def _open(self, radius: float) -> Tensor:
+        """The points that are not proved at ``radius``: [m] rows."""
+        return torch.nonzero((self.radius < radius) & (self.prediction >= 0).cpu())[:, 0]
+
+    def by_bounds(self, bounded: Bounded, method: Method) -> list[str]:
+        """Raise radii by ``method`` where it is affordable; at the other points, why not."""
+        spent, refused = torch.zeros_like(self.left), torch.zeros_like(self.left)
+        for radius in reversed(self.wanted):
+            rows, ball = self._open(radius), self.ball.with_radius(radius)
+            if not len(rows):
+                continue
+            cost = passes_needed(bounded, self.x[rows], ball, method)
+            dear = cost > self.left[rows]
+            refused[rows[dear]] = torch.maximum(refused[rows[dear]], cost[dear])
+            rows, cost = rows[~dear], cost[~dear]
+            if not len(rows):
+                continue
+            spent[rows] = torch.maximum(spent[rows], cost)
+            proved = rows[bounded.proves_by(self.x[rows], self.prediction[rows], ball, method).cpu()]
+            self.radius[proved] = radius
+            for row in proved.tolist():
+                self.methods[row] = method
+        self.left.sub_(spent)
+        points = int((refused > 0).sum())
+        sentence = (
+            f"{method}: it takes up to {int(refused.max()):,} forward passes at {points:,} of {len(self.x):,} points"
+        )
+        return [f"{sentence}, where fewer are left; allow more by passes=."] if points else []
+
+    def completely(self, model: nn.Module) -> list[str]:
+        """Raise radii by complete verification with the passes that are left; at points with too few, why not."""
+        from radii.certificates.complete.answer import Limits
+        from radii.certificates.complete.deployed import Deployed
+        from radii.certificates.complete.true_radius import decide
+
+        with torch.no_grad():
+            classes = model(self.x[:1].clone()).shape[1]
+        regions = (self.left - ROOT * (classes - 1)) // REGION
+        deployed, dear = Deployed.of(model, tuple(self.x.shape[1:])), 0
+        for row in self._open(self.wanted[-1]).tolist():
+            point, label, limits = self.x[row : row + 1].float(), int(self.prediction[row]), int(regions[row])
+            dear += limits < 1
+            for radius in (radius for radius in self.wanted if limits > 0 and radius > float(self.radius[row])):
+                ball = self.ball.with_radius(radius)
+                if decide(deployed, point, label, classes, ball, Limits(nodes=limits)).verdict != "unsat":
+                    break
+                self.radius[row], self.methods[row] = radius, "complete"
+        return [f"complete: too few forward passes are left at {dear:,} of {len(self.x):,} points."] if dear else []
 
 
 def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
