@@ -90,7 +90,9 @@ def test_only_neurons_whose_sign_is_open_cost_a_proof() -> None:
     alone = [choose(model, x[i : i + 1], Ball("linf", 0.2), passes=allowed, last="alpha-crown") for i in range(len(x))]
     assert chosen.certificate is not None
     radii = [float(one.certificate.radius) for one in alone if one.certificate is not None]
-    assert radii == pytest.approx(chosen.certificate.radius.tolist(), rel=1e-9)  # no point's proof depends on the others
+    assert radii == pytest.approx(
+        chosen.certificate.radius.tolist(), rel=1e-9
+    )  # no point's proof depends on the others
 
 
 def test_nothing_fits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pickle
 import signal
@@ -275,3 +276,26 @@ def test_ctrl_c_exits_with_130_and_the_same_command_continues(tmp_path: Path) ->
     assert "Traceback" not in err
     assert list(work.glob("*/checkpoint.safetensors")), "the progress is kept"
     assert not (tmp_path / "runs" / "runs").exists()
+
+
+NARROW = """
+name = "narrow"
+data = ["digits"]
+[[model]]
+name = "lipschitz-mlp"
+width = 32
+depth = 2
+[[method]]
+name = "natural"
+"""
+
+
+def test_a_study_file_with_an_impossible_width_computes_nothing(radii: Callable, tmp_path: Path) -> None:
+    file = tmp_path / "narrow.toml"
+    file.write_text(NARROW)
+    outcome = radii("study", "run", file, "--budget", "smoke", "--workers", "0")
+    assert_one_sentence(
+        outcome, "lipschitz-mlp cannot be built for digits: width must be even and at least the 64 inputs"
+    )
+    assert "got 32" in outcome.err
+    assert json.loads(radii("runs", "--json", "-").out) == []

@@ -18,6 +18,7 @@ from radii.errors import InputError
 from radii.progress import task
 from radii.runs.step import Effort, Step, from_json, plan
 from radii.runs.store import Run, Store
+from radii.studies.buildable import check_networks
 from radii.studies.rehearsal import rehearse
 from radii.studies.results import shipped_results
 from radii.studies.study import Study
@@ -199,7 +200,7 @@ def plan_studies(
         rehearsed: whether steps of unknown time are timed on a few batches now.
 
     Raises:
-        InputError: no step's run id starts with one of ``only``.
+        InputError: no step's run id starts with one of ``only``, or a network does not fit its data.
     """
     needed_by: dict[str, dict[str, None]] = {}
     steps: list[Step] = []
@@ -209,8 +210,10 @@ def plan_studies(
         for step in plan(own):
             needed_by.setdefault(step.run_id, {})[study.name] = None
     ordered = plan(_select(plan(steps), only))
+    todo = [step for step in ordered if not store.is_done(step)]
+    check_networks(todo)
     if rehearsed:
-        times.rehearse([step for step in ordered if not store.is_done(step)], store.device)
+        times.rehearse(todo, store.device)
     return StudyPlan(tuple(_planned(step, tuple(needed_by[step.run_id]), store, times) for step in ordered))
 
 

@@ -1,0 +1,45 @@
+"""Networks that do not fit their data are refused before anything is computed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from radii.data import sources
+from radii.errors import InputError
+from radii.runs.inputs import DataSpec
+from radii.runs.planning import train_step
+from radii.runs.step import Step, plan
+from radii.studies.buildable import check_networks
+from radii.studies.study import STUDIES, registered_study
+
+
+def test_what_cannot_be_known_is_not_refused() -> None:
+    """A user's code is not run, and a variant that changes the shape is not guessed."""
+    data = DataSpec.of("digits")
+    own = train_step(data, "lenet5", "natural", {"steps": 1})
+    own = own.model_copy(update={"model": own.model.model_copy(update={"name": "no.such.module:net"})})
+    smaller = train_step(DataSpec.of("digits+crop:6"), "lipschitz-mlp", "natural", {"steps": 1, "model": {"width": 40}})
+    check_networks([own, smaller])
+    with pytest.raises(InputError, match="at least the 64 inputs, got 40"):
+        check_networks([train_step(data, "lipschitz-mlp", "natural", {"steps": 1, "model": {"width": 40}})])
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES))
+def test_every_network_of_every_study_can_be_built(name: str) -> None:
+    """At all budgets; data that is not on this machine leaves its networks out."""
+    study = registered_study(name)
+    with sources.only_local():
+        for budget in study.budgets:
+            with suppress(InputError):  # the data is not here
+                steps = plan([cell.step for cell in study.cells(budget)])
+                assert _refusal(steps) is None
+
+
+def _refusal(steps: list[Step]) -> str | None:
+    try:
+        check_networks(steps)
+    except InputError as error:
+        return str(error)
+    return None
