@@ -107,7 +107,12 @@ SCALES: dict[Budget, TrainingScale] = {
         {"mnist": IsometricLength(400, 1.5, 0.5), "cifar10": IsometricLength(1100, 0.75, 0.4)},
         {
             CONVNET: laid_over(shrunk(300, 128, 8, depth=1), {"model": {"layer": "cpl"}}),
-            MLP: {"steps": 300, "batch_size": 128, "model": {"depth": 4}, "augmentation": {"crop": 2, "erase": 0}},
+            MLP: {
+                "steps": 300,
+                "batch_size": 128,
+                "model": {"depth": 4, "width": 784},
+                "augmentation": {"crop": 2, "erase": 0},
+            },
             SMOOTHED: laid_over(shrunk(300, 128, 8), {"optimizer": {"lr": 0.3}}),
         },
         without={MLP: ("cifar10",)},  # a step with its matrices of 3072 x 3072 takes about ten seconds
