@@ -50,10 +50,7 @@ STILL: Settings = {"augmentation": {"crop": 0, "flip": False, "erase": 0}, **UNW
 POINTS: dict[Budget, int] = {"smoke": 200, "cpu": 2000, "night": 10_000, "paper": 10_000}
 SCALED: dict[Budget, dict[str, Settings]] = {
     "smoke": {LIPSCHITZ: shrunk(20, 64, 4, depth=1), STANDARD: shrunk(20, 64, 4)},
-    "cpu": {
-        LIPSCHITZ: laid_over(shrunk(500, 128, 8, depth=1), {"model": {"layer": "cpl"}}),
-        STANDARD: shrunk(500, 128, 8),
-    },
+    "cpu": {LIPSCHITZ: shrunk(800, 128, 8, depth=1), STANDARD: shrunk(1500, 128, 8)},
     "night": {
         LIPSCHITZ: laid_over(shrunk(1500, 128, 16, depth=1), {"model": {"layer": "cpl"}}),
         STANDARD: shrunk(1500, 128, 16),
