@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.certificates import bounds, lipschitz
-from radii.certificates.bounds.passes import passes_needed
+from radii.certificates.bounds.bounded import passes_needed
 from radii.certificates.choose import certify, choose, trained_bound
 from radii.errors import InputError
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from radii.certificates import CERTIFICATES, bounds, lipschitz
-from radii.certificates.bounds.bounded import Bounded
+from radii.certificates.bounds.bounded import Bounded, passes_needed
 from radii.certificates.bounds.lower_margins import Method
-from radii.certificates.bounds.passes import passes_needed
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.data.arrays import as_inputs
 from radii.errors import InputError, checked, unknown_name
