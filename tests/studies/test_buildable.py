@@ -15,15 +15,16 @@ from radii.studies.buildable import check_networks
 from radii.studies.study import STUDIES, registered_study
 
 
-def test_what_cannot_be_known_is_not_refused() -> None:
-    """A user's code is not run, and a variant that changes the shape is not guessed."""
-    data = DataSpec.of("digits")
-    own = train_step(data, "lenet5", "natural", {"steps": 1})
-    own = own.model_copy(update={"model": own.model.model_copy(update={"name": "no.such.module:net"})})
-    smaller = train_step(DataSpec.of("digits+crop:6"), "lipschitz-mlp", "natural", {"steps": 1, "model": {"width": 40}})
-    check_networks([own, smaller])
+def test_a_width_is_held_against_the_shape_that_variants_give() -> None:
+    settings = {"steps": 1, "model": {"width": 40}}
+    check_networks([train_step(DataSpec.of("digits+binarize+crop:6"), "lipschitz-mlp", "natural", settings)])
     with pytest.raises(InputError, match="at least the 64 inputs, got 40"):
-        check_networks([train_step(data, "lipschitz-mlp", "natural", {"steps": 1, "model": {"width": 40}})])
+        check_networks([train_step(DataSpec.of("digits+binarize"), "lipschitz-mlp", "natural", settings)])
+
+
+def test_a_users_code_is_not_run_while_a_study_is_planned() -> None:
+    own = train_step(DataSpec.of("digits"), "lenet5", "natural", {"steps": 1})
+    check_networks([own.model_copy(update={"model": own.model.model_copy(update={"name": "no.such.module:net"})})])
 
 
 @pytest.mark.parametrize("name", sorted(STUDIES))

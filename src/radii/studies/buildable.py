@@ -27,11 +27,11 @@ def check_networks(steps: Iterable[Step]) -> None:
         InputError: one of its networks cannot be built.
     """
     trainings = [step for step in steps if isinstance(step, Train) and ":" not in step.model.name]
-    distinct = {(step.data.base, str(step.model.canonical())): step for step in trainings if not _reshaped(step)}
-    for step in distinct.values():
+    distinct = {(_shaped(step.data.source), str(step.model.canonical())): step for step in trainings}
+    for (source, _), step in distinct.items():
         try:
             with sources.only_local():
-                data = sources.load(step.data.base)
+                data = sources.load(source)
         except InputError:
             continue
         network = Architecture(
@@ -46,6 +46,7 @@ def check_networks(steps: Iterable[Step]) -> None:
             continue
 
 
-def _reshaped(step: Train) -> bool:
-    """Whether a variant changes the shape of the images, so that the dataset itself does not tell it."""
-    return any(part.partition(":")[0] in SHAPING for part in step.data.source.split("+")[1:])
+def _shaped(source: str) -> str:
+    """The dataset with those of its variants that change the shape of the images; others cost more and tell nothing."""
+    base, *variants = source.split("+")
+    return "+".join([base, *(variant for variant in variants if variant.partition(":")[0] in SHAPING)])
