@@ -102,6 +102,17 @@ def test_small_radii_of_color_images_mix_attacks_and_intervals() -> None:
     assert certified_plan(grey, Ball("linf", 2 / 255), "cpu").method == "fast-ibp"
 
 
+def test_grey_images_move_where_a_long_interval_training_would_memorize_them() -> None:
+    def changes(images: Dataset, radius: float, budget: str) -> dict[str, object]:
+        return certified_plan(images, Ball("linf", radius), budget).settings["augmentation"]  # type: ignore[arg-type]
+
+    grey = data((1, 28, 28), 60_000)
+    assert changes(grey, 0.1, "night") == {"crop": 1}
+    assert changes(grey, 0.3, "night") == changes(grey, 0.1, "cpu") == {}, "the fit limits, not the data"
+    assert changes(data((3, 32, 32), 50_000), 8 / 255, "night") == {"flip": True}
+    assert changes(data((1, 8, 8), 1400), 0.1, "night") == {}, "a pixel is an eighth of such an image"
+
+
 def test_multiply_adds_of_intervals_are_those_of_the_layers() -> None:
     arguments = {"width": 6, "hidden": 20, "convolutions": 2}
     model = IntervalNetwork((3, 16, 16), 10, **arguments)  # type: ignore[arg-type]

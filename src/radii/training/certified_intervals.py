@@ -42,6 +42,10 @@ TINY_SIDE = 12  # pixels
 CLIPS_FROM = 0.05  # smaller radii leave grey pixels apart
 MIXES_BELOW = 4 / 255  # color images: below, CROWN proves what intervals cannot
 SHARE, COST_OF_ATTACK = 0.1, 1.6  # of the intervals in the mixed loss; of its steps over those of intervals alone
+MEMORIZES_AFTER, MEMORIZES_BELOW = (
+    30,
+    0.2,
+)  # epochs; Linf radius below which grey training images are all proved by then
 
 
 def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
@@ -65,19 +69,35 @@ def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
     cost = interval_multiply_adds(shape, model) * (COST_OF_ATTACK if mixed else 1)
     steps = length.work / (batch_size * cost)
     epochs = min(max(steps * batch_size / len(data), FEWEST_EPOCHS), length.epochs)
-    small = len(shape) == 1 or max(shape[1:]) <= TINY_SIDE
     settings: dict[str, Any] = {
         "steps": max(1, round(epochs * len(data) / batch_size)),
         "batch_size": batch_size,
         "test_every": 0,
         "optimizer": {"kind": "adam", "schedule": "one-cycle", "lr": 2e-3, "warmup": 0.1, "clip_gradient": 10.0},
-        "augmentation": {} if small or shape[0] == 1 else {"flip": True},
+        "augmentation": interval_augmentation(shape, ball.radius, epochs),
         "model": model,
         "method": {"threat": str(ball), **({"share": SHARE} if mixed else {})},
     }
     # standardized colors and features train faster; what clipping leaves lies in [0, 1] already
     preprocessing: Preprocessing = "none" if "clip" in model else "standardize"
     return Plan("interval-network", "mtl-ibp" if mixed else "fast-ibp", preprocessing, settings)
+
+
+def interval_augmentation(shape: tuple[int, ...], radius: float, epochs: float) -> dict[str, Any]:
+    """Random changes of training images: color images are mirrored, grey ones moved by a pixel where data limits.
+
+    Long trainings at small radii prove grey training images almost without exception, and test images less often.
+
+    Args:
+        shape: the shape of one input.
+        radius: the Linf radius.
+        epochs: passes over the data.
+    """
+    if len(shape) == 1 or max(shape[1:]) <= TINY_SIDE:
+        return {}
+    if shape[0] > 1:
+        return {"flip": True}
+    return {"crop": 1} if epochs > MEMORIZES_AFTER and radius < MEMORIZES_BELOW else {}
 
 
 def interval_network(shape: tuple[int, ...], length: IntervalLength, radius: float) -> dict[str, Any]:
