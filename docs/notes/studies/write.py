@@ -77,7 +77,7 @@ def _claims(verdicts: Sequence[Verdict]) -> list[str]:
             for verdict in verdicts
             if verdict.status != "not run"
         ),
-        *([f"{waiting} further claims wait for cells that were not run."] if waiting else []),
+        *([f"Claims that wait for cells that were not run: {waiting}."] if waiting else []),
         "A claim that fails stays here. `radii claims ID` explains one.",
     ]
 
