@@ -108,7 +108,7 @@ def test_grey_images_move_where_a_long_interval_training_would_memorize_them() -
 
     grey = data((1, 28, 28), 60_000)
     assert changes(grey, 0.1, "night") == {"crop": 1}
-    assert changes(grey, 0.3, "night") == changes(grey, 0.1, "cpu") == {}, "the fit limits, not the data"
+    assert changes(grey, 0.3, "night") == changes(grey, 0.1, "cpu") == {}, "where it was not measured, nothing moves"
     assert changes(data((3, 32, 32), 50_000), 8 / 255, "night") == {"flip": True}
     assert changes(data((1, 8, 8), 1400), 0.1, "night") == {}, "a pixel is an eighth of such an image"
 
