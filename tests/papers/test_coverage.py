@@ -10,6 +10,7 @@ from radii.papers.claims.claim import all_claims, choose
 from radii.papers.claims.coverage import agreement_chart, comparisons, coverage, coverage_table
 from radii.papers.claims.judgment import ledger
 from radii.papers.claims.setup import setup
+from radii.papers.nearby_accuracy import NearbyAccuracy
 from radii.papers.paper_steps import Formula
 from radii.papers.published import facts
 from radii.runs.inputs import DataSpec
@@ -56,6 +57,9 @@ def test_a_setup_names_network_length_and_data(tmp_path: Path) -> None:
     for word in ("mlp", "natural", "digits", "1,500 steps, batches of 32", "2,000 points"):
         assert word in words
     assert describe(Formula(name="uniform")) == "formula: name uniform, seed 0"
+    certify = Certify(model=training, data=data, radii=(0.5,), points=2000)
+    nearby = describe(NearbyAccuracy(certified=certify, radius=0.5))
+    assert nearby == f"nearby-accuracy: certified ({describe(certify)}), radius 0.5, metric angle, groups 5"
     (verdict,) = ledger(choose("ding-uniform-variance"), Store(tmp_path))
     assert setup(verdict) == "formula: name uniform, seed 0"
     (printed,) = ledger(choose("ding-saturation-16"), Store(tmp_path))

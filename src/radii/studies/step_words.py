@@ -40,8 +40,14 @@ def describe(step: Spec) -> str:
         case _:
             return str(getattr(step, "label", ""))
     fields = {name: getattr(step, name) for name in type(step).model_fields}
-    words = (f"{name} {value.source if isinstance(value, DataSpec) else value}" for name, value in fields.items())
-    return f"{kind}: {', '.join(words)}"
+    return f"{kind}: {', '.join(f'{name} {_worded(value)}' for name, value in fields.items())}"
+
+
+def _worded(value: Any) -> str:
+    """A field of a step: data by its source, a step that it needs in words."""
+    if isinstance(value, DataSpec):
+        return value.source
+    return f"({describe(value)})" if isinstance(value, Step) else str(value)
 
 
 def _listed(arguments: Mapping[str, Any]) -> str:
