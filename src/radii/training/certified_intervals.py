@@ -42,10 +42,8 @@ TINY_SIDE = 12  # pixels
 CLIPS_FROM = 0.05  # smaller radii leave grey pixels apart
 MIXES_BELOW = 4 / 255  # color images: below, CROWN proves what intervals cannot
 SHARE, COST_OF_ATTACK = 0.1, 1.6  # of the intervals in the mixed loss; of its steps over those of intervals alone
-MEMORIZES_AFTER, MEMORIZES_BELOW = (
-    30,
-    0.2,
-)  # epochs; Linf radius below which grey training images are all proved by then
+MEMORIZES_AFTER = 30  # epochs, after which grey training images are almost all proved
+MEMORIZES_BELOW = 0.2  # Linf radius, below which this was seen
 
 
 def interval_plan(data: Dataset, ball: Ball, budget: Budget) -> Plan:
