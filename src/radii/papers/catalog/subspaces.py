@@ -5,7 +5,8 @@ variance. A standard network reads the classes from them almost as well as from
 the images; a 1-Lipschitz network, which cannot amplify, learns nothing robust there. Fig. 9
 repeats this without augmentation: training points are then fitted robustly even on the first 16
 components. Fig. 10 has more bands, first and last components. Beside the paper's
-network stands the isometric one, which two cores can train to its end. For pictures of the bands (Fig. 8):
+network (at ``cpu`` with AOL instead of CPL layers) stands the isometric one, which two cores can train to its end.
+For pictures of the bands (Fig. 8):
 ``radii variants cifar10 --pca 1-16``.
 """
 
