@@ -208,10 +208,7 @@ def _print_plan(plan: StudyPlan, left: TimeLeft, on_gpu: float | None, json: str
         for planned in plan.steps
     ]
     console = terminal.show(json)
-    table = terminal.table(listing("Steps", ("run", "step", "time", "", *(["for"] if several else [])), rows))
-    for column in table.columns:
-        column.justify = "right" if column.header == "time" else "left"
-    console.print(table)
+    console.print(terminal.table(listing("Steps", ("run", "step", "time", "", *(["for"] if several else [])), rows)))
     console.print(_estimate(plan, left))
     if on_gpu:
         from radii.studies.operation_count import KERNEL, THROUGHPUT

@@ -19,10 +19,10 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.segment import Segment
-from rich.table import Table as RichTable
 
 from radii import progress
 from radii.atomic import write_whole
+from radii.cli.fitted_table import FittedTable
 from radii.tables import ChartSpec, Table
 
 if TYPE_CHECKING:
@@ -113,18 +113,13 @@ def show(json_target: str | None = None) -> Console:
     return CleanConsole(stderr=json_target == "-", highlight=False, emoji=False, quiet=_manner["quiet"])
 
 
-def table(numbers: Table) -> RichTable:
-    """A table whose first column reads left and whose others align right.
+def table(numbers: Table) -> FittedTable:
+    """A table whose first column and words read left and whose numbers align right, as wide as the terminal allows.
 
     Args:
         numbers: the table to print.
     """
-    shown = RichTable(title=escape(clean(numbers.title)), title_justify="left", header_style="bold")
-    for number, heading in enumerate(numbers.headings):
-        shown.add_column(escape(clean(heading)), justify="left" if number == 0 else "right", no_wrap=number == 0)
-    for row in numbers.cells:
-        shown.add_row(*(escape(clean(cell)) for cell in row))
-    return shown
+    return FittedTable(numbers)
 
 
 def draw(chart: ChartSpec, path: Path) -> None:

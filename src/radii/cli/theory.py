@@ -108,10 +108,7 @@ def _print(result: Result, json: str | None, plot: Path | None) -> None:
         terminal.draw(result.chart, plot)
     shown = terminal.show(json)
     shown.print(f"[bold]{escape(result.source)}[/]  {escape(result.statement)}")
-    shown_table = terminal.table(result.table)
-    for number, column in enumerate(shown_table.columns):
-        column.no_wrap = number > 0  # a long quantity may wrap, a number may not
-    shown.print(shown_table)
+    shown.print(terminal.table(result.table))
     shown.print(f"[bold]{'[green]' if result.holds else '[red]'}{result.verdict}[/][/]")
     terminal.write_json(result.to_dict(), json)
     if not result.holds:

@@ -18,8 +18,7 @@ from radii.tables import listing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.table import Table
-
+    from radii.cli.fitted_table import FittedTable
     from radii.runs.steps import Train
     from radii.runs.store import Run, Store
 
@@ -182,7 +181,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _layers(step: Train) -> Table:
+def _layers(step: Train) -> FittedTable:
     """Layers, parameters and multiply-adds as a table."""
     from radii.models.summary import summary
 
