@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -58,7 +59,7 @@ def page(name: str) -> str:
         f"```\n{command(name)}\nradii study show {name} --plot {name}.png\n```",
         f"{len(evidence.measured)} of {evidence.planned} cells; the runs took {evidence.duration}, "
         f"one thread each, on a busy machine (torch {evidence.environment['versions']['torch']}).",
-        *([f"Setup of one of its networks: {setup}."] if (setup := _setup(evidence)) else []),
+        *([_setups(evidence)] if evidence.setups else []),
         findings.table.to_markdown(),
         *(f"![{chart.title}]({file})" for chart, file in zip(findings.charts, _names(name), strict=False)),
         *(_claims(verdicts) if verdicts else []),
@@ -82,9 +83,14 @@ def _claims(verdicts: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def _setup(evidence: Evidence) -> str:
-    """The longest setup in words: a network that was trained and attacked; empty for results without setups."""
-    return max(evidence.setups.values(), key=len, default="")
+def _setups(evidence: Evidence) -> str:
+    """One setup of each network in words: the longest, which was trained and attacked or certified."""
+    longest: dict[str, str] = {}
+    for setup in evidence.setups.values():
+        network = re.split(r" \(| trained by ", setup)[0]
+        if " trained by " in setup and len(setup) > len(longest.get(network, "")):
+            longest[network] = setup
+    return "Setup of one training of each network:\n\n" + "\n".join(f"- {setup}." for setup in longest.values())
 
 
 def pictures(name: str) -> list[Path]:
