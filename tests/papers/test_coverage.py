@@ -60,6 +60,8 @@ def test_a_setup_names_network_length_and_data(tmp_path: Path) -> None:
     certify = Certify(model=training, data=data, radii=(0.5,), points=2000)
     nearby = describe(NearbyAccuracy(certified=certify, radius=0.5))
     assert nearby == f"nearby-accuracy: certified ({describe(certify)}), radius 0.5, metric angle, groups 5"
+    margins = train_step(data, "isometric", "offset-cross-entropy", {"method": {"offset": 0.5, "temperature": 0.25}})
+    assert "(offset 0.5, temperature 0.25) on digits" in describe(margins)  # first_temperature is not given
     (verdict,) = ledger(choose("ding-uniform-variance"), Store(tmp_path))
     assert setup(verdict) == "formula: name uniform, seed 0"
     (printed,) = ledger(choose("ding-saturation-16"), Store(tmp_path))

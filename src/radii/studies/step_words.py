@@ -51,4 +51,6 @@ def _worded(value: Any) -> str:
 
 
 def _listed(arguments: Mapping[str, Any]) -> str:
-    return f" ({', '.join(f'{key} {value}' for key, value in arguments.items())})" if arguments else ""
+    """Arguments in parentheses, without those that are not given."""
+    given = [f"{key} {value}" for key, value in arguments.items() if value not in (None, "")]
+    return f" ({', '.join(given)})" if given else ""
