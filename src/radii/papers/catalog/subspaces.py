@@ -17,6 +17,7 @@ from typing import Any
 
 from radii.budget import BUDGETS, Budget
 from radii.papers.catalog.prach_networks import (
+    CONVNET,
     EPOCH,
     LIPSCHITZ,
     RADII,
@@ -127,7 +128,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
             {"band": band, "accuracy": row[key], "network": title}
             for key, title in (
                 ("standard_test", "standard, clean"),
-                ("certified_test", "1-Lipschitz, certified"),
+                ("certified_test", f"{CONVNET}, certified"),
                 ("isometric_test", "isometric, certified"),
                 ("still_train", "no augmentation, certified, training points"),
             )
@@ -137,9 +138,9 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("band", "principal components"),
         Field("standard_train", "standard: train", percent=True),
         Field("standard_test", "standard: test", percent=True),
-        Field("certified_train", "certified at 36/255: train", percent=True),
-        Field("certified_test", "certified at 36/255: test", percent=True),
-        Field("lipschitz_clean", "1-Lipschitz: clean, test", percent=True),
+        Field("lipschitz_clean", f"{CONVNET}: clean, test", percent=True),
+        Field("certified_train", f"{CONVNET}: certified at 36/255, train", percent=True),
+        Field("certified_test", f"{CONVNET}: certified, test", percent=True),
         *(
             Field(f"{key}_{split}", f"{title}: certified, {split}", percent=True)
             for key, title in (("isometric", ISOMETRIC), ("still", UNAUGMENTED))
@@ -153,7 +154,7 @@ def _analyze(measured: Sequence[Measured]) -> Findings:
         Field("band", "principal components"),
         Field("accuracy", "test accuracy", percent=True),
         "network",
-        "What a standard network reads from the late components is of no use to a robust one",
+        "Late components serve a standard network, not a robust one",
         "Images projected onto the components; certified at L2 36/255.",
     )
     return Findings(table(rows, columns), (chart,) if marks else ())
