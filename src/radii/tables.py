@@ -143,8 +143,10 @@ class Table:
     @property
     def words(self) -> tuple[int, ...]:
         """The columns in which some cell is neither a number, with one word at most, nor missing."""
-        cells = self.cells
-        return tuple(k for k in range(len(self.fields)) if not all(_is_number(row[k]) for row in cells))
+        number, word, cells = re.compile(r"[-−]?\d|" + MISSING), re.compile(r"[^\W\d_]{2,}"), self.cells
+        columns = zip(*cells, strict=True) if cells else ()
+        numeric = [all(number.match(cell) and len(word.findall(cell)) <= 1 for cell in column) for column in columns]
+        return tuple(k for k, is_numeric in enumerate(numeric) if not is_numeric)
 
     def select(self, *names: str, title: str | None = None) -> Table:
         """The columns of these names alone, in this order; under another title if one is given."""
@@ -383,10 +385,6 @@ def distinct(values: Iterable[Any]) -> list[Any]:
 
 def _key(value: Field, label: str) -> str:
     return f"{value.name}, {label}" if label else value.name
-
-
-def _is_number(text: str) -> bool:
-    return bool(re.match(r"[-−]?\d|" + MISSING, text)) and len(re.findall(r"[^\W\d_]{2,}", text)) <= 1
 
 
 def _label(row: Row, series: Sequence[Field]) -> str:

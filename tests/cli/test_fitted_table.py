@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def cells(text: str) -> set[str]:
     return {part.strip() for line in text.splitlines() for part in re.split("[│┃]", line)}
 
 
+def pieces(texts: Iterable[str]) -> set[str]:
+    """Values and their intervals, which may stand below them."""
+    return {piece for text in texts for piece in text.replace(" [", "\n[").split("\n")}
+
+
 @given(st.data(), st.integers(1, 12), st.integers(1, 4), st.sampled_from([40, 60, 80, 120, 200]))
 @settings(max_examples=60, deadline=None)
 def test_no_number_is_cut_off_or_broken(data: st.DataObject, columns: int, rows: int, width: int) -> None:
@@ -43,7 +49,7 @@ def test_no_number_is_cut_off_or_broken(data: st.DataObject, columns: int, rows:
     shown = printed(listing("a title", headings, lines), width)
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
-    assert {cell for line in lines for cell in line} <= cells(shown)
+    assert pieces(cell for line in lines for cell in line) <= pieces(cells(shown))
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.json")), ids=lambda path: path.stem)
@@ -52,7 +58,7 @@ def test_the_results_of_every_study_can_be_read_in_80_columns(path: Path) -> Non
     content = registered_study(evidence.study).analyze(evidence.measured).table
     shown = printed(content, 80)
     numbers = {row[k] for row in content.cells for k in range(1, len(content.fields)) if k not in content.words}
-    assert numbers <= cells(shown)
+    assert pieces(numbers) <= pieces(cells(shown))
     assert max(map(len, shown.splitlines())) <= 80
 
 
@@ -63,6 +69,15 @@ def test_every_part_names_its_rows() -> None:
     assert len(parts) > 1
     assert all(part.count("mnist") == part.count("cifar10") == 2 for part in parts)
     assert all(part.count("points") == 1 for part in parts)
+
+
+def test_intervals_stand_below_their_values_before_a_table_is_divided() -> None:
+    lines = [["isometric", *["95.4% [93.1, 97.0]"] * 3, "0.25", "0.5"]]
+    content = listing("", ["classifier", "clean", "proved", "unbroken", "proved radius", "broken radius"], lines)
+    shown = printed(content, 80)
+    assert shown.count("┏") == 1
+    assert {"95.4%", "[93.1, 97.0]"} <= cells(shown)
+    assert "95.4% [93.1, 97.0]" in cells(printed(content, 120))
 
 
 def test_a_word_longer_than_the_line_is_broken_and_not_lost() -> None:

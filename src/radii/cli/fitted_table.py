@@ -1,13 +1,13 @@
 """A table in a terminal of any width: no figure is cut off.
 
-Words wrap, numbers do not. Columns that do not fit beside each other stand in
+Words wrap, numbers do not; an interval may stand below its value. Columns that do not fit beside each other stand in
 several tables, one below the other; each begins with the columns that name its rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
@@ -42,11 +42,14 @@ class Column:
     @property
     def least(self) -> int:
         """The width at which no word, no short name and no number is broken."""
-        whole = [not self.of_words or cell_len(cell) <= NAME for cell in self.cells]
-        parts = [
-            part for cell, one in zip(self.cells, whole, strict=True) for part in ([cell] if one else cell.split())
-        ]
-        return max(map(cell_len, (*self.heading.split(), *parts)), default=1)
+        lines = [line for cell in self.cells for line in cell.split("\n")]
+        whole = [line for line in lines if not self.of_words or cell_len(line) <= NAME]
+        words = [word for line in lines for word in line.split()] if self.of_words else []
+        return max(map(cell_len, (*self.heading.split(), *whole, *words)), default=1)
+
+    def stacked(self) -> Column:
+        """The column with every interval below its value."""
+        return replace(self, cells=tuple(cell.replace(" [", "\n[") for cell in self.cells))
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class FittedTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
         columns = _columns(self.content)
+        if len(parts(columns, options.max_width)) > 1:
+            columns = [column if column.of_words else column.stacked() for column in columns]
         for number, part in enumerate(parts(columns, options.max_width)):
             title = escape(self.content.title) if number == 0 else None
             shown = RichTable(title=title, title_justify="left", header_style="bold")
