@@ -6,7 +6,7 @@ several tables, one below the other; each begins with the columns that name its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
@@ -57,17 +57,19 @@ class FittedTable:
     """A renderable of rich: the table, in as many parts as the width needs.
 
     Args:
-        content: the table; its texts are printed as they are, without markup.
+        content: the table; its texts are printed without markup.
+        clean: what is done with every text before it is measured and printed, for characters that steer terminals.
     """
 
     content: Table
+    clean: Callable[[str], str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
-        columns = _columns(self.content)
+        columns = _columns(self.content, self.clean)
         if len(parts(columns, options.max_width)) > 1:
             columns = [column if column.of_words else column.stacked() for column in columns]
         for number, part in enumerate(parts(columns, options.max_width)):
-            title = escape(self.content.title) if number == 0 else None
+            title = escape(self.clean(self.content.title)) if number == 0 else None
             shown = RichTable(title=title, title_justify="left", header_style="bold")
             chosen = [columns[k] for k in part]
             for column, width in zip(chosen, widths(chosen, options.max_width), strict=True):
@@ -124,9 +126,12 @@ def widths(columns: Sequence[Column], room: int) -> list[int]:
     return [width + int(share * more) for width, more in zip(given, wanted, strict=True)]
 
 
-def _columns(table: Table) -> list[Column]:
+def _columns(table: Table, clean: Callable[[str], str]) -> list[Column]:
     words, cells = {0, *table.words}, table.cells
-    return [Column(heading, tuple(row[k] for row in cells), k in words) for k, heading in enumerate(table.headings)]
+    return [
+        Column(clean(heading), tuple(clean(row[k]) for row in cells), k in words)
+        for k, heading in enumerate(table.headings)
+    ]
 
 
 def _naming(columns: Sequence[Column], room: int) -> list[int]:

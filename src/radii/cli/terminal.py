@@ -119,7 +119,7 @@ def table(numbers: Table) -> FittedTable:
     Args:
         numbers: the table to print.
     """
-    return FittedTable(numbers)
+    return FittedTable(numbers, clean)
 
 
 def draw(chart: ChartSpec, path: Path) -> None:
