@@ -151,8 +151,9 @@ def proved_in_linf(model: nn.Module, x: Tensor, y: Tensor, ball: Ball) -> int:
 
     cheap = holds(torch.arange(len(x)), "ibp")
     left = torch.ones(len(x), dtype=torch.bool).index_fill(0, cheap, False).nonzero().flatten()
-    left = left[~attack(model, x[left], y[left], ball).broken]
-    return len(cheap) + len(holds(left, "complete"))
+    if len(left):
+        left = left[~attack(model, x[left], y[left], ball).broken]
+    return len(cheap) + (len(holds(left, "complete")) if len(left) else 0)
 
 
 def measured(subject: Subject, step: Train, store: Store, label: str = "") -> list[Figure]:
