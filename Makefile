@@ -25,7 +25,8 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not heavy' -n auto --dist loadfile  # a core for every worker
+	OMP_NUM_THREADS=1 $(BIN)/python tests/warm_kernels.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not heavy' -n auto --dist worksteal  # a core for every worker
 
 test-all: lint
 	$(BIN)/pytest --cov=radii --cov-report=term:skip-covered
@@ -47,6 +48,7 @@ matrix:
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/check_search.py build/site
 	@echo 'open build/site/index.html'
 
 bench: $(INSTALLED)

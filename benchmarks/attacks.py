@@ -24,21 +24,22 @@ from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
 from radii.attacks import apgd, attack, fab, square
-from radii.attacks.attack import Fresh, Trial
-from radii.attacks.draws import derived
+from radii.attacks.attack import AttackRun, NewPoints
 from radii.attacks.pgd import PGD
+from radii.attacks.point_randomness import derived
 from radii.attacks.suite import SuiteResult, members, run_suite
 from radii.certificates import lipschitz
 from radii.data import cache, sources
 from radii.data.dataset import Data
 from radii.errors import InputError
-from radii.models.classifier import frozen, predict, predicted_class
+from radii.models.classifier import predict
 from radii.models.zoo.convnets import LeNet5
+from radii.networks.calling import frozen, predicted_class
 from radii.randomness import stream
 from radii.runs.planning import data_spec, load_trained, train_step
 from radii.runs.store import Store
 from radii.threat import Ball
-from radii.training.recipes import laid_over, plan
+from radii.training.recipes import deep_merge, plan
 
 Split = tuple[Tensor, Tensor]
 
@@ -49,7 +50,7 @@ def robust_net(widen: float, steps: int) -> nn.Module:
     So briefly that only about half of its test points survive at 0.3, and many are near the border.
     """
     recipe = plan("ding-mnist", "cpu")
-    settings = laid_over(recipe.settings, {"steps": steps, "model": {"widen": widen}})
+    settings = deep_merge(recipe.settings, {"steps": steps, "model": {"widen": widen}})
     store = Store(cache.folder() / "benchmarks")
     step = train_step(data_spec("mnist", store), recipe.model, recipe.method, settings, recipe.preprocessing)
     return load_trained(store.ensure(step)).model
@@ -69,17 +70,17 @@ def natural_net(data: Split, epochs: int) -> nn.Module:
     return net.eval()
 
 
-class UncompactedTrial(Trial):
+class UncompactedRun(AttackRun):
     """AutoAttack's manner: within a run every row goes on to the end of its budget, broken or not."""
 
     @torch.no_grad()
-    def pursue(self, search: Any, run: int, what: str, stay: bool = False) -> None:  # noqa: ARG002
+    def search(self, search: Any, run: int, what: str, keep_broken: bool = False) -> None:  # noqa: ARG002
         for index in torch.nonzero(~self.broken).squeeze(1).split(self.batch_size):
             seeds = derived(self.seeds[index], run)
             with frozen(self.model):
-                fresh = Fresh(index, self.x[index], self.y[index], seeds, self.clean_logits[index])
+                fresh = NewPoints(index, self.x[index], self.y[index], seeds, self.clean_logits[index])
                 state = search.begin(fresh)
-                while bool((state.age < search.steps).any()):
+                while bool((state.steps_done < search.steps).any()):
                     logits, gradient = self._answer(search, state)
                     claimed = self.succeeded(predicted_class(logits), state.y) & ~self.broken[index]
                     if bool(claimed.any()):
@@ -94,11 +95,11 @@ def uncompacted() -> Iterator[None]:
     """Rows stay, FAB checks before every step, Square asks every proposal, plain memory order: AutoAttack's manner."""
 
     def ask_all(self: Any, state: Any) -> Any:
-        return replace(state, point=self._proposal(state.age, state.seed, state.x, state.best))
+        return replace(state, point=self._proposal(state.steps_done, state.seed, state.x, state.best))
 
     with ExitStack() as stack:
         for module in (apgd, fab, square):
-            stack.enter_context(patch.object(module, "Trial", UncompactedTrial))
+            stack.enter_context(patch.object(module, "AttackRun", UncompactedRun))
         stack.enter_context(patch.object(attack, "channels_last", lambda _: nullcontext))
         stack.enter_context(patch.object(fab._FabSearch, "wants_gradient", lambda _, state: state.due))
         stack.enter_context(patch.object(square._SquareSearch, "_proposed", ask_all))

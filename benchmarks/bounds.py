@@ -25,8 +25,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
-from radii.certificates.bounds.bounded import Bounded
-from radii.certificates.bounds.lower_margins import Method, margin_specs
+from radii.bounds._margin_bounds import margin_rows
+from radii.bounds.bounded import Bounded
 from radii.threat import Ball
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -83,13 +83,13 @@ class Peer:
         self.bounded = auto_LiRPA.BoundedModule(model, example, device="cpu", verbose=False)
         self.bounded.set_bound_opts({"optimize_bound_args": {"iteration": STEPS}})
 
-    def margins(self, x: Tensor, label: Tensor, radius: float, method: Method) -> Tensor:
+    def margins(self, x: Tensor, label: Tensor, radius: float, method: str) -> Tensor:
         """Lower bounds [1, 9]."""
         ends = {"x_L": (x - radius).clamp(0, 1), "x_U": (x + radius).clamp(0, 1)}
         ball = self.library.PerturbationLpNorm(norm=float("inf"), **ends)
         name = "CROWN" if method == "crown" else "CROWN-Optimized"
         region = self.library.BoundedTensor(x, ball)
-        specs = margin_specs(label, 10).float()
+        specs = margin_rows(label, 10).float()
         lower, _ = self.bounded.compute_bounds(x=(region,), C=specs, method=name, bound_upper=False)
         return torch.as_tensor(lower.detach())
 
@@ -113,7 +113,7 @@ def run(quick: bool) -> list[Figure]:
 
 
 def compared(
-    title: str, ours: Bounded, peer: Peer, x: Tensor, labels: Tensor, radius: float, method: Method
+    title: str, ours: Bounded, peer: Peer, x: Tensor, labels: Tensor, radius: float, method: str
 ) -> list[Figure]:
     """Image by image, in turns; the first one warms both up."""
     seconds, proofs = [0.0, 0.0], [0, 0]
@@ -152,7 +152,7 @@ def memory(quick: bool) -> list[Figure]:
     return figures
 
 
-def peak(name: str, method: Method, mine: bool) -> float:
+def peak(name: str, method: str, mine: bool) -> float:
     """The growth of this process's largest resident size by the bounds of one image, after one that warms up."""
     root = Path(os.environ.get("RADII_VERIFY", SHARED / "verify")) / "sdp_fo"
     sys.path.insert(0, os.environ.get("RADII_PEERS", str(SHARED / "peers")))
@@ -182,7 +182,8 @@ def detectors(quick: bool) -> list[Figure]:  # noqa: ARG001
     """Certificates of four detector networks by every method, margins and complete verification among them."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from certificates.test_false_certificates import detector
-    from radii.certificates.choose import METHODS, certify
+    from radii.certificates.choose import certify
+    from radii.certificates.methods import METHODS
     from radii.errors import InputError
 
     given = tried = 0
@@ -228,7 +229,7 @@ def balls(quick: bool) -> list[Figure]:
     return figures
 
 
-def proved_balls(title: str, bounded: Bounded, x: Tensor, label: Tensor, radius: float, method: Method) -> list[Figure]:
+def proved_balls(title: str, bounded: Bounded, x: Tensor, label: Tensor, radius: float, method: str) -> list[Figure]:
     """How many balls are proved by one method, and its CPU seconds an image."""
     proofs: list[Tensor] = []
 

@@ -41,7 +41,7 @@ from radii.training.certified import certified_plan
 from radii.training.loop import train
 from radii.training.objectives import METHODS
 from radii.training.objectives.cross_entropies import OffsetCrossEntropy
-from radii.training.recipes import laid_over, plan
+from radii.training.recipes import deep_merge, plan
 
 RADII = {"36/255": 36 / 255, "72/255": 72 / 255, "108/255": 108 / 255, "1": 1.0, "1.58": 1.58}
 PEERS = ("aol", "cpl", "sll", "liresnet")
@@ -197,7 +197,7 @@ def peers(quick: bool) -> list[Figure]:
     for layer in PEERS:
         recipe = plan("prach-lampert", "cpu", method="gloro" if layer == "liresnet" else None)
         loss = {"offset": 0.75, "temperature": 0.5} if layer != "liresnet" else {}
-        settings = laid_over(recipe.settings, {"model": {"layer": layer, "width": 8, "depth": 1}, "method": loss})
+        settings = deep_merge(recipe.settings, {"model": {"layer": layer, "width": 8, "depth": 1}, "method": loss})
         settings["augmentation"] = {"flip": True}
         spec = data_spec(subject.data, store)
         template = train_step(spec, recipe.model, recipe.method, settings, recipe.preprocessing)

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness import Figure, cpu_seconds, figure, main
+from radii.forecasting._posterior import LINKS, Family, Link, Sizes
 from radii.forecasting.envelope import Envelope, envelope
 from radii.forecasting.law import fit
-from radii.forecasting.links import LINKS, Link
-from radii.forecasting.posterior import Family, Sizes
 from radii.randomness import numpy_stream
 from radii.tables import Estimate
 from simulated_curves import Truth

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness import Figure, figure, main
-from radii.evaluation.drop_test import DropTest
-from radii.evaluation.floor_test import FloorTest
+from radii.evaluation._sequential_tests import DropTest, FloorTest
 from radii.randomness import numpy_stream
 
 POPULATION, BUILDS, CHUNK = 10_000, 10_000, 250

@@ -20,10 +20,10 @@ import numpy as np
 
 import harness
 from radii.data.sources import load
-from radii.geometry.search.best import Best
-from radii.geometry.search.kernels import OTHER
-from radii.geometry.search.linf import CHUNK, LinfSearch, prepare, seeded
-from radii.geometry.search.linf_kernels import BIT, scan_linf
+from radii.geometry.search._kernels import OTHER
+from radii.geometry.search._linf import CHUNK, LinfSearch, prepare, seeded
+from radii.geometry.search._linf_kernels import BIT, scan_linf
+from radii.geometry.search.k_best import Best
 from radii.geometry.search.points import Points, labelled
 from radii.randomness import numpy_stream
 

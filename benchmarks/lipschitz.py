@@ -17,10 +17,10 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 import harness
-from radii.environment import keep_freed
 from radii.models.layers.weightless import MaxMin
-from radii.models.lipschitz.folding import fold
+from radii.models.lipschitz._folding import fold
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet, LipschitzMLP
+from radii.process import keep_freed
 from radii.training.objectives.cross_entropies import offset_cross_entropy
 
 IMAGE, BATCH = (3, 32, 32), 256

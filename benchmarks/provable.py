@@ -25,17 +25,18 @@ from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
 from radii.attacks.pgd import PGD
-from radii.certificates.bounds.bounded import Bounded
-from radii.certificates.bounds.lower_margins import Method
+from radii.bounds.bounded import Bounded
+from radii.certificates.methods import METHODS
 from radii.data.sources import load
-from radii.models.classifier import frozen, predict
+from radii.models.classifier import predict
 from radii.models.io.bundle import load_bundle
-from radii.models.zoo.threshold import ClippingConvNet
+from radii.models.zoo.convnets import ClippingConvNet
+from radii.networks.calling import frozen
 from radii.runs.planning import data_spec, train_step
 from radii.runs.steps import Train
 from radii.runs.store import Store
 from radii.threat import Ball
-from radii.training.recipes import laid_over, plan
+from radii.training.recipes import deep_merge, plan
 
 BALL = Ball("linf", 0.3)
 CROWN_IMAGES = 20  # of Wong & Kolter's form of the clipping network: CROWN takes seconds for each
@@ -51,7 +52,7 @@ class Subject:
     model: str | None = None
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     goals: tuple[float | None, float | None] = (None, None)  # proved robust error, clean error
-    cascade: Method = "alpha-crown"  # the last of the methods tried on what is open
+    cascade: str = "alpha-crown"  # the last of the methods tried on what is open
 
     @property
     def command(self) -> str:
@@ -65,7 +66,7 @@ class Subject:
     def step(self, store: Store, **more: Any) -> Train:
         """The training as a step of the store, with ``more`` settings."""
         made = plan(self.recipe, "cpu", self.model)
-        settings = laid_over(made.settings, self.settings | more)
+        settings = deep_merge(made.settings, self.settings | more)
         return train_step(data_spec(self.data, store), made.model, made.method, settings, made.preprocessing)
 
 
@@ -99,12 +100,12 @@ def judged(subject: Subject, model: nn.Module, x: Tensor, y: Tensor) -> list[Fig
     sound, bare = Bounded(model, tuple(x.shape[1:])), Bounded(model, tuple(x.shape[1:]), rounding=False)
     made: dict[str, Tensor] = {}
     seconds = {
-        name: cpu_seconds(lambda b=b, name=name: made.update({name: b.proves(x, label, BALL, "ibp")}))
+        name: cpu_seconds(lambda b=b, name=name: made.update({name: b.proves(x, label, BALL, ("ibp",))}))
         for name, b in (("sound", sound), ("bare", bare))
     }
     proved = made["sound"].clone()
     open_ = torch.nonzero(right & ~proved)[:, 0]
-    proved[open_] = sound.proves(x[open_], label[open_], BALL, subject.cascade)
+    proved[open_] = sound.proves(x[open_], label[open_], BALL, METHODS[subject.cascade].attempts)
     left = torch.nonzero(right & ~proved)[:, 0]
     lost = int(broken(model, x[left], y[left]).sum())
     goal_proved, goal_clean = subject.goals
@@ -124,7 +125,7 @@ def as_wong_kolter(model: nn.Module, x: Tensor) -> list[Figure]:
     inner = next(part for part in model.modules() if isinstance(part, ClippingConvNet))
     net = inner.as_wong_kolter().eval()
     few = x[:CROWN_IMAGES]
-    held = Bounded(net, tuple(x.shape[1:])).proves(few, predict(net, few), BALL, "crown")
+    held = Bounded(net, tuple(x.shape[1:])).proves(few, predict(net, few), BALL, METHODS["crown"].attempts)
     same = (predict(net, x) == predict(model, x)).double().mean()
     return [
         figure("the clipping network as Wong & Kolter's: same answers", float(same), 1.0, at_most=False),

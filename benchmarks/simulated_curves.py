@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from radii.forecasting._posterior import Link
 from radii.forecasting.law import Observation
-from radii.forecasting.links import Link
 
 
 @dataclass(frozen=True)

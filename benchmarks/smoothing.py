@@ -24,11 +24,12 @@ from torch import Tensor, nn
 from harness import Figure, cpu_seconds, figure, main, ratios
 from radii.certificates.proportion import lower_limits, upper_limits
 from radii.certificates.smoothing import randomized
-from radii.certificates.smoothing.noise import BATCH, Voting, to_grid
+from radii.certificates.smoothing._noise import BATCH, Voting, to_grid
 from radii.data import cache
 from radii.data.sources import load
-from radii.environment import keep_freed
-from radii.models.io.bundle import CARD, Architecture, initialize, load_bundle, save_bundle
+from radii.models.io import CARD
+from radii.models.io.bundle import Architecture, initialize, load_bundle, save_bundle
+from radii.process import keep_freed
 from radii.training.loop import train
 from radii.training.objectives.cross_entropies import GaussianNoise
 from radii.training.schedule import Optimizer, Recipe

@@ -17,7 +17,7 @@ from harness import Figure, figure, main
 
 RUN = """
 import json, sys, time
-from radii.papers.theory.statements import statement
+from radii_papers.theory.statements import statement
 simulate = statement(sys.argv[1]).simulation()
 began = time.process_time()
 given = json.loads(sys.argv[2])
@@ -47,7 +47,7 @@ def measured(name: str, parameters: dict) -> dict:
 
 def run(quick: bool) -> list[Figure]:
     """One figure of time and one of memory per result, their totals, and the growth exponents."""
-    from radii.papers.theory.statements import STATEMENTS
+    from radii_papers.theory.statements import STATEMENTS
 
     figures, total, most = [], 0.0, 0.0
     for name in STATEMENTS:

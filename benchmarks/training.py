@@ -18,17 +18,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from harness import Figure, figure, main, medians
-from radii.models.memory_order import channels_last
+from radii.models.classifier import channels_last
 from radii.models.zoo.convnets import LeNet5
 from radii.models.zoo.wide_resnet import WideResNet
-from radii.training.inner import Inner
+from radii.training._inner_maximization import Inner
 from radii.training.objectives.adversarial import AdversarialTraining, Trades
 from radii.training.objectives.cross_entropies import Natural
-from radii.training.objectives.objective import Moment, Objective
+from radii.training.objectives.objective import Objective, TrainingProgress
 
 BATCH, STEPS, EPSILON = 64, 7, 0.3
 THREAT, SIZE = f"linf:{EPSILON}", 0.25
-MOMENT = Moment(0, 10)
+MOMENT = TrainingProgress(0, 10)
 
 
 class Trainer:

@@ -19,8 +19,9 @@ import torch
 
 import sdp_fo
 from harness import Figure, figure, main
-from radii.certificates.complete.instances import read_instances, read_table, run_instances
-from radii.runs.executors import run_steps
+from radii.runs.executors import Processes, run_steps
+from radii.runs.instances import read_instances, read_table, run_instances
+from radii.runs.store import Run, Store
 
 GOALS = {"acasxu": 93, "collins_rul_cnn": 21, "linearizenn": 10, "safenlp": 74, "sat_relu": 10}
 
@@ -35,7 +36,7 @@ def run(quick: bool) -> list[Figure]:
         entries = read_instances(root / name / "expected.csv")[:: 8 if quick else 1]
         with sdp_fo.verdicts() as folder:
             table = folder / f"{name}.csv"
-            list(run_instances(root / name, entries, table))
+            run_instances(root / name, entries, table, Store(folder / "runs"), Processes())
             rows = read_table(table)
         decided = [row for row in rows if row["verdict"] in ("sat", "unsat")]
         wrong = sum(row["verdict"] != row["expected"] for row in decided)
@@ -50,27 +51,26 @@ def run(quick: bool) -> list[Figure]:
 
 def radius(quick: bool) -> list[Figure]:
     """The standard network of ``radii assess digits``: for how many test points the true radius is known."""
-    from radii.runs.store import Run, Store
-    from radii.studies.assess import plan_assessment
+    from radii.studies.assess import AssessmentRequest
 
     points, seconds = (20, 5.0) if quick else (100, 10.0)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
-        plan = plan_assessment("digits", store=store, points=points, complete=seconds, forecast=False)
+        plan = AssessmentRequest("digits", points=points, complete=seconds, forecast=False).plan(store)
         step = plan.evaluations["standard"]
         run_steps([step], store)
-        known = Run(store.folder(step)).result["radius_known"]
-    title = f"digits, standard network, {known['total']} points, {seconds:g} s each: true radius known"
-    return [figure(title, known["value"], 0.9, at_most=False), *mnist_radius(quick)]
+        known = Run(store.folder(step)).read(step.Result).radius_known
+    title = f"digits, standard network, {known.total} points, {seconds:g} s each: true radius known"
+    return [figure(title, known.value, 0.9, at_most=False), *mnist_radius(quick)]
 
 
 def mnist_radius(quick: bool) -> list[Figure]:
     """A network 784-64-10 of 50,890 weights after two epochs of MNIST: true Linf radii of the first test images."""
-    from radii.certificates.complete.true_radius import true_radii
     from radii.data.sources import load
     from radii.models.zoo.mlp import MLP
     from radii.training.loop import Recipe, train
     from radii.training.objectives import METHODS
+    from radii.verification.true_radius import true_radii
 
     points, seconds = (3, 20.0) if quick else (20, 60.0)
     data = load("mnist")

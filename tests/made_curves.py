@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from itertools import product
 
-from radii.papers.catalog.yang_methods import METHODS
-from radii.papers.published import lookup
+from made_records import certified, evaluated, split
 from radii.studies.study import Measured
+from radii_papers.measurements import LineFigures, NearbyAccuracyResult, NeighborGroup, OneDimensionResult
+from radii_papers.published import lookup
+from radii_papers.studies._yang_methods import METHODS
 
-RADII = [36 / 255, 72 / 255, 108 / 255, 0.5, 1.0]
+RADII = (36 / 255, 72 / 255, 108 / 255, 0.5, 1.0)
 LIPSCHITZ = "tab:cifar-resimagenet-lipschitz"
 PAIRS = ("Natural", "AT", "RST(lambda=2)", "TRADES(beta=3)", "TRADES(beta=6)")
 
 
-def share(value: float) -> dict[str, float]:
-    return {"value": value}
-
-
 def _both_splits(place: dict[str, str], row: dict[str, float]) -> list[Measured]:
     """The two cells of a network from a row of the printed table."""
-    train = {
-        "test_accuracy": row["test"] + row["gap"] / 100,
-        "robust_accuracy_at_most": row["adversarial"] + row["adversarial gap"] / 100,
-    }
-    test = {
-        "test_accuracy": row["test"],
-        "robust_accuracy_at_most": row["adversarial"],
-        "local_lipschitz": row["lipschitz"],
-    }
+    train = evaluated(row["adversarial"] + row["adversarial gap"] / 100, row["test"] + row["gap"] / 100)
+    test = evaluated(row["adversarial"], row["test"], lipschitz=row["lipschitz"])
     name = "-".join(place.values())
     return [
         Measured({**place, "split": "train"}, train, f"evaluate-{name}-train"),
@@ -82,8 +73,10 @@ def dropout() -> list[Measured]:
 
 
 def staircase() -> list[Measured]:
-    smooth = {"accuracy": 1.0, "astuteness": 1.0, "steepness_times_r": 1.0}
-    return [Measured({"points": 8}, {"smooth": smooth, "staircase": {**smooth, "astuteness": 0.4}}, "one-dimension-8")]
+    smooth = LineFigures(accuracy=1.0, astuteness=1.0, steepness_times_r=1.0, curve=())
+    stairs = smooth.model_copy(update={"astuteness": 0.4})
+    result = OneDimensionResult(x=(), y=(), r=0.5, smooth=smooth, staircase=stairs)
+    return [Measured({"points": 8}, result, "one-dimension-8")]
 
 
 def trade_off() -> list[Measured]:
@@ -92,19 +85,15 @@ def trade_off() -> list[Measured]:
     for t, method in ((0.0, "SelfNormalizingCE t=0"), (0.1, "SelfNormalizingCE t=1/10")):
         clean = lookup("000", "Table 3", method=method, metric="test_acc_pct").share
         proved = lookup("000", "Table 3", method=method, metric="test_cra_36_255_pct").share
-        test = {"clean": share(clean), "certified": [share(proved * (1 - 0.2 * k)) for k in range(5)]}
-        cells.append(Measured({"t": t}, {"radii": RADII, "test": test, "train": test}, f"certify-{t}"))
+        own = split(clean, [proved * (1 - 0.2 * k) for k in range(5)])
+        cells.append(Measured({"t": t}, certified(RADII, own, own), f"certify-{t}"))
     return cells
 
 
 def overfitting() -> list[Measured]:
     """Fig. 4: training points are fitted up to radius 1."""
-    radii = [0.0, 0.125, 0.5, 1.0]
-    result = {
-        "radii": radii,
-        "train": {"clean": share(1.0), "certified": [share(v) for v in (1.0, 1.0, 0.99, 0.9)]},
-        "test": {"clean": share(0.6), "certified": [share(v) for v in (0.6, 0.5, 0.3, 0.1)]},
-    }
+    train, test = split(1.0, (1.0, 1.0, 0.99, 0.9)), split(0.6, (0.6, 0.5, 0.3, 0.1))
+    result = certified((0.0, 0.125, 0.5, 1.0), test, train)
     return [Measured({"data": name, "model": "1-Lipschitz"}, result, f"certify-{name}") for name in ("a", "b")]
 
 
@@ -113,10 +102,9 @@ def compute_scaling() -> list[Measured]:
     cells = []
     for steps, value in ((100, 0.3), (200, 0.38), (400, 0.42), (800, 0.435)):
         for seed in range(2):
-            proved = [share(value + 0.002 * seed - 0.05 * k) for k in range(5)]
-            test = {"clean": share(value + 0.1), "certified": proved}
+            own = split(value + 0.1, [value + 0.002 * seed - 0.05 * k for k in range(5)])
             place = {"model": "1-Lipschitz", "steps": steps, "seed": seed}
-            cells.append(Measured(place, {"radii": RADII, "test": test, "train": test}, f"certify-{steps}-{seed}"))
+            cells.append(Measured(place, certified(RADII, own, own), f"certify-{steps}-{seed}"))
     return cells
 
 
@@ -124,14 +112,17 @@ def extra_data() -> list[Measured]:
     """Fig. 6: more points, more certified accuracy."""
     cells = []
     for data, made in (("mnist", "deformed"), ("cifar10", "drawn")):
-        for extra, points, value in (("none", 1, 0.4), (made, 2, 0.43), ("held back", 2, 0.45)):
+        for extra, points, value in (("none", 1, 0.4), (made, 2, 0.39), ("held back", 2, 0.45)):
             for seed in range(2):
-                proved = [share(value + 0.002 * seed)] * 5
-                test = {"clean": share(0.9), "certified": proved}
+                own = split(0.9, [value + 0.002 * seed] * 5)
                 place = {"data": data, "extra": extra, "points": points, "seed": seed, "model": "1-Lipschitz"}
-                result = {"radii": RADII, "test": test, "train": test}
-                cells.append(Measured(place, result, f"certify-{data}-{extra}-{seed}"))
+                cells.append(Measured(place, certified(RADII, own, own), f"certify-{data}-{extra}-{seed}"))
     return cells
+
+
+def _group(distance: float, clean: float, proved: float) -> NeighborGroup:
+    ends = {"nearest": distance, "mean": distance, "farthest": distance}
+    return NeighborGroup(points=2000, clean=clean, certified=proved, **ends)
 
 
 def nearby_points() -> list[Measured]:
@@ -139,9 +130,10 @@ def nearby_points() -> list[Measured]:
     cells = []
     for data, metric in product(("mnist", "cifar10"), ("angle", "l2")):
         slope = 0.01 if (data, metric) == ("cifar10", "l2") else -0.05
-        groups = [{"mean": 0.5 + 0.1 * k, "certified": 0.6 + slope * k, "clean": 0.8 - 0.02 * k} for k in range(5)]
+        groups = [_group(0.5 + 0.1 * k, 0.8 - 0.02 * k, 0.6 + slope * k) for k in range(5)]
         place = {"data": data, "n": 12_500, "metric": metric}
-        cells.append(Measured(place, {"groups": groups}, f"nearby-{data}-{metric}"))
+        result = NearbyAccuracyResult(radius=0.1, groups=tuple(groups))
+        cells.append(Measured(place, result, f"nearby-accuracy-{data}-{metric}"))
     return cells
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import made_curves
-from radii.papers.published import lookup, select
+from made_records import evaluated, trained
 from radii.studies.results import Evidence
 from radii.studies.study import Measured
+from radii_papers.measurements import InterclassResult
+from radii_papers.published import lookup, select
 
 SATURATED = ("1", "1.5", "1.75", "original", "2.25", "2.5", "3", "4", "8", "16", "64", "128", "256", "inf")
 LEVELS = tuple(level if level == "original" else f"saturate {level}" for level in SATURATED)
 DIGITS = ("binarized", "original", *(f"smooth {s}" for s in range(2, 9)))
-POINTS = 2000
-
-
-def share(value: float) -> dict[str, Any]:
-    """An accuracy with its count."""
-    return {"value": value, "total": POINTS}
 
 
 def network(place: Mapping[str, Any], figures: Mapping[str, float]) -> list[Measured]:
@@ -29,16 +26,13 @@ def network(place: Mapping[str, Any], figures: Mapping[str, float]) -> list[Meas
         figures: any of ``train``, ``test``, ``robust train``, ``robust test``, ``stable`` and ``free``.
     """
     name = "-".join(str(value) for value in place.values())
-    trained = {f"{split}_accuracy": figures[split] for split in ("train", "test") if split in figures}
-    cells = [Measured({**place, "measure": "training"}, trained, f"train-{name}")]
+    cells = []
+    if "test" in figures:
+        training = trained(figures["test"], figures.get("train", math.nan))
+        cells.append(Measured({**place, "measure": "training"}, training, f"train-{name}"))
     for measure, key in (("PGD-40", "robust test"), ("PGD-40, train", "robust train"), ("PGD-40, no box", "free")):
         if key in figures:
-            kept = figures.get("stable", figures[key])
-            result = {
-                "robust_accuracy_at_most": figures[key],
-                "clean": share(figures.get("test", figures[key])),
-                "robust_to_predictions": {"unbroken": share(kept)},
-            }
+            result = evaluated(figures[key], figures.get("test"), kept=figures.get("stable"))
             cells.append(Measured({**place, "measure": measure}, result, f"evaluate-{measure}-{name}"))
     return cells
 
@@ -95,11 +89,6 @@ def sensitivity_cifar() -> list[Measured]:
     return cells
 
 
-def quarter_width() -> list[Measured]:
-    """Networks of the study of Table 2 with a quarter of the width, as Table 4 has them."""
-    return [cell for cell in capacity_mnist() if cell.place["width"] == 0.25]
-
-
 def scaled_digits() -> list[Measured]:
     """Table 1."""
     robust = select("003", "Table 1", metric="robust_acc_pct")
@@ -129,7 +118,7 @@ def gamma() -> list[Measured]:
     for variant, robust in (("gamma 0.6", 0.35), ("original", 0.43), ("gamma 1.6", 0.52)):
         cells += network({"variant": variant, "method": "PGD"}, {"test": 0.85, "robust test": robust})
         clean = {"gamma 0.6": 0.95, "original": 0.95, "gamma 1.6": 0.945}[variant]
-        cells += network({"variant": variant, "method": "standard"}, {"test": clean})
+        cells += network({"variant": variant, "method": "standard"}, {"train": 1.0, "test": clean})
     return cells
 
 
@@ -160,8 +149,9 @@ def distance_robustness() -> list[Measured]:
     for step, variant in enumerate(DIGITS[1:]):
         place = {"data": "mnist", "variant": variant}
         robust = _number("Table 2", dataset=f"MNIST {variant}", metric="robust_acc_pct")
-        cells.append(Measured({**place, "measure": "PGD-40"}, {"robust_accuracy_at_most": robust}, f"e-{variant}"))
-        cells.append(Measured({**place, "measure": "inter-class distance"}, {"mean": 7.4 - 0.1 * step}, f"i-{variant}"))
+        cells.append(Measured({**place, "measure": "PGD-40"}, evaluated(robust), f"evaluate-{variant}"))
+        distance = InterclassResult(mean=7.4 - 0.1 * step)
+        cells.append(Measured({**place, "measure": "inter-class distance"}, distance, f"interclass-{variant}"))
     return cells
 
 

@@ -5,8 +5,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build/matrix
+rm -f build/matrix/*.whl
 python3 -m pip wheel --quiet --no-deps --wheel-dir build/matrix .
-wheel=$(ls -t build/matrix/radii-*.whl | head -1)
+wheel=$(echo build/matrix/radii-*.whl)
 lowest=""
 if [ "${LOWEST:-0}" = 1 ]; then
   python3 tests/lowest_versions.py > build/matrix/lowest.txt
@@ -27,6 +28,6 @@ for version in ${PYTHONS:-3.11 3.12 3.13 3.14}; do
   "$folder/bin/radii" --help > /dev/null
   "$folder/bin/radii" audit digits --quick --json - > /dev/null
   "$folder/bin/radii" train digits --model mlp epochs=1 > /dev/null
-  "$folder/bin/radii" evaluate "$(ls "$RADII_RUNS/runs" | grep train | head -1)" digits --threat linf:0.05 --suite fast --points 50 > /dev/null
+  "$folder/bin/radii" evaluate train digits --threat linf:0.05 --suite fast --points 50 > /dev/null
   echo "python$version: works with $("$folder/bin/pip" list --format=freeze 2>/dev/null | grep -E '^(torch|numpy|scipy|pydantic|typer)==' | tr '\n' ' ')"
 done

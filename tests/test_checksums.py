@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from radii import checksums
-from radii.checksums import MANIFEST, damage, digests, known_digests, sha256, write_manifest
+from radii import files as checksums
+from radii.files import MANIFEST, damage, digests, known_digests, sha256, write_manifest
 
 
 @pytest.fixture

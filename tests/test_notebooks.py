@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import io
 import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,48 @@ def test_reprs_are_short_and_html_is_escaped() -> None:
     assert len(repr(table([{"a": k} for k in range(500)], ["a"]))) < 100
 
 
+def test_progress_in_a_notebook_is_one_line_that_renews_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(1000))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(seconds)))
+    lines: list[str] = []
+    with progress.display(progress.NotebookDisplay(lines.append)), progress.task("evaluating", 2, "models") as outer:
+        for _ in range(2):
+            with progress.task("PGD-20", 10, "points") as inner:
+                for left in range(9, -1, -1):
+                    inner.advance(1, f"{left} left")
+            outer.advance()
+    assert "evaluating: 0 of 2 models · PGD-20: 1 of 10 points, about" in lines[2]
+    assert lines[2].endswith("9 left")
+    assert lines[-1].startswith("evaluating: 2 of 2 models, ")
+    assert lines[-1].endswith(" s, done")
+    assert not any("\n" in line or "\r" in line for line in lines)
+
+
+def test_a_notebook_shows_it_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, str]] = []
+
+    class Handle:
+        def update(self, content: dict[str, str], raw: bool) -> None:
+            assert raw
+            shown.append(("update", content["text/plain"]))
+
+    def show(content: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        assert raw
+        assert display_id
+        shown.append(("display", content["text/plain"]))
+        return Handle()
+
+    module = types.ModuleType("IPython.display")
+    module.display = show  # type: ignore[attr-defined]
+    for name, content in (("ipykernel", types.ModuleType("ipykernel")), ("IPython.display", module)):
+        monkeypatch.setitem(sys.modules, name, content)
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    with progress.shown(), progress.task("first", 1), progress.task("second", 1) as task:
+        task.advance()
+    assert [kind for kind, _ in shown].count("display") == 1
+    assert shown[-1][1].endswith("done")
+
+
 def test_progress_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(1000))
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(seconds)))
@@ -78,7 +122,7 @@ def test_progress_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
                 task.advance(1, "note")
     assert all(text.startswith("attacking: ") for text in log.getvalue().splitlines())
     assert 2 <= len(log.getvalue().splitlines()) <= 8
-    assert "40 of 40 points" in log.getvalue().splitlines()[-1]
+    assert log.getvalue().splitlines()[-1].startswith("attacking: done in ")
     assert line.getvalue().count("\n") == 1
     assert line.getvalue().count("\r") > 10
     quick = io.StringIO()

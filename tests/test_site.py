@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'radii[docs]'")
+pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install '.[docs]'")
+pytestmark = pytest.mark.heavy  # it builds the site; `make docs` does so, too, and tries the search
 ROOT = Path(__file__).parents[1]
 
 

@@ -17,7 +17,7 @@ class Inner(Spec):
 
 
 class Outer(Spec):
-    unhashed: ClassVar[frozenset[str]] = frozenset({"place"})
+    exclude_from_hash: ClassVar[frozenset[str]] = frozenset({"place"})
     name: str
     inner: Inner = Inner()
     sizes: tuple[int, ...] = ()
@@ -25,7 +25,7 @@ class Outer(Spec):
 
 
 class Grown(Outer):
-    neutral: ClassVar[dict[str, Any]] = {"later": 0}
+    omit_if_default: ClassVar[dict[str, Any]] = {"later": 0}
     later: int = 0
 
 

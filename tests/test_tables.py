@@ -89,6 +89,22 @@ def test_a_table_leaves_as_json_markdown_and_a_frame() -> None:
     assert list(frame.columns) == ["name", "share"]
 
 
+def test_a_table_as_latex_prints_names_of_strangers_as_they_are() -> None:
+    rows = [{"name": r"50%_\input{x}", "share": 0.25}, {"name": "ε ≤ 8/255", "share": float("nan")}]
+    made = table(rows, ["name", Field("share", "accuracy & more", percent=True)], "T")
+    assert made.to_latex().splitlines() == [
+        "% T",
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"name & accuracy \& more \\",
+        r"\midrule",
+        r"50\%\_\textbackslash{}input\{x\} & 25.0\% \\",
+        r"$\varepsilon$ $\le$ 8/255 & -- \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
 def test_a_frame_without_pandas_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="needs pandas"):
@@ -133,7 +149,7 @@ def test_a_chart_s_table_follows_its_kind() -> None:
         (Field("a"), {"a": float("nan")}, "–"),
         (Field("a", radius=True), {"a": 8 / 255}, "8/255"),
         (Field("a"), {}, "–"),
-        (Field("a"), {"a": True}, "True"),
+        (Field("a"), {"a": True}, "yes"),
         (Field("a"), {"a": np.float32(0.25)}, "0.250"),
         (Field("a"), {"a": "cat"}, "cat"),
         (Field("a", toward="down"), {"a": 0.046999}, "0.0469"),

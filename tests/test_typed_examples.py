@@ -1,4 +1,4 @@
-"""Every Python example of README, the guide and examples/ passes mypy --strict, so its names and types are real."""
+"""Every Python example of README, docs and examples/ passes mypy --strict, so its names and types are real."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+BOOKS = (ROOT / "docs" / "start", ROOT / "docs" / "guide")
+PAGES = [ROOT / "README.md", *sorted(page for book in BOOKS for page in book.glob("*.md"))]
 
 
 def program(page: Path) -> str:

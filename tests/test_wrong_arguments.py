@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 import radii
-from radii.errors import InputError, _annotation, _kind, check_kind, checked
+from radii.errors import InputError, _annotation, _check_kind, _kind, checked
 from radii.threat import Ball
 
 FUNCTIONS = [
-    "assess", "attack", "audit", "certify", "check_proof", "evaluate", "export", "forecast", "gate",
+    "assess", "attack", "audit", "certify", "check_proof", "doctor", "evaluate", "export", "forecast", "gate",
     "lipschitz_bound", "load", "train", "verify",
 ]  # fmt: skip
 ODD = [None, -1, 0.5, float("nan"), "a", (), object(), [float("nan")], True, torch.zeros(2, 2), np.zeros(3), {}]
@@ -107,14 +107,14 @@ def test_counts_have_a_range() -> None:
 
 def test_numbers_of_numpy_and_torch_are_numbers() -> None:
     for value in (1, 0.5, np.float32(0.5), np.array(0.5), torch.tensor(0.5), np.int64(3), float("inf")):
-        check_kind("epsilon", value, float)
+        _check_kind("epsilon", value, float)
     for value in (3, np.int32(3)):
-        check_kind("seed", value, int)
-    check_kind("radii", np.array([0.1, 0.2]), Sequence[float] | None)
-    check_kind("radii", None, Sequence[float] | None)
-    check_kind("path", "a.onnx", Path)
-    check_kind("norm", "l2", Literal["l2", "linf"])
-    check_kind("whatever", object(), object)
+        _check_kind("seed", value, int)
+    _check_kind("radii", np.array([0.1, 0.2]), Sequence[float] | None)
+    _check_kind("radii", None, Sequence[float] | None)
+    _check_kind("path", "a.onnx", Path)
+    _check_kind("norm", "l2", Literal["l2", "linf"])
+    _check_kind("whatever", object(), object)
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])

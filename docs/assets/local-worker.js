@@ -4,6 +4,7 @@ if (location.protocol === "file:") {
   window.Worker = class LocalWorker extends EventTarget {
     constructor(url) {
       super();
+      url = new URL(url, document.baseURI).href; // the theme gives an address relative to the page
       const frame = document.createElement("iframe");
       frame.hidden = true;
       document.body.append(frame);

@@ -1,14 +1,14 @@
 """The public names of radii. Each is loaded when it is first used."""
 
-from . import attacks, certificates, data, evaluation, geometry, models, runs, studies, theory, training
+from . import attacks, certificates, data, evaluation, geometry, models, runs, studies, training
 from .attacks.by_name import attack
 from .certificates.certificate import Certificate
 from .certificates.choose import certify
-from .certificates.complete.proof import check_proof
-from .certificates.complete.verify import verify
+from .change import Change
 from .data.dataset import Data, Dataset
 from .data.sources import load
 from .errors import ContradictionError, InputError
+from .evaluation.doctor import doctor
 from .evaluation.evaluate import evaluate
 from .evaluation.gate import gate
 from .evaluation.scores import Scores
@@ -24,6 +24,8 @@ from .studies.assess import assess
 from .studies.scaling_forecast import forecast
 from .tables import Table
 from .threat import Ball
+from .verification.proof import check_proof
+from .verification.verify import verify
 
 __version__: str
 
@@ -31,6 +33,7 @@ __all__ = [
     "Ball",
     "BlackBox",
     "Certificate",
+    "Change",
     "Classifier",
     "ContradictionError",
     "Data",
@@ -49,6 +52,7 @@ __all__ = [
     "certify",
     "check_proof",
     "data",
+    "doctor",
     "evaluate",
     "evaluation",
     "export",
@@ -60,7 +64,6 @@ __all__ = [
     "models",
     "runs",
     "studies",
-    "theory",
     "train",
     "training",
     "verify",

@@ -17,15 +17,7 @@ WITHOUT_NIGHT: tuple[Budget, ...] = ("smoke", "cpu", "paper")  # the papers' rec
 
 
 def check_budget(name: str, among: Sequence[Budget] = BUDGETS) -> Budget:
-    """The budget called ``name``.
-
-    Args:
-        name: what the user typed.
-        among: the budgets that are offered.
-
-    Raises:
-        InputError: none of ``among`` has this name.
-    """
+    """The budget called ``name``."""
     if name not in among:
         raise unknown_name("budget", name, among)
     return cast(Budget, name)

@@ -28,6 +28,10 @@ class InputError(ValueError):
     """Bad input: the message names the file, field or value and what would be accepted."""
 
 
+class OtherKindError(InputError):
+    """What was asked for exists for another kind of model only: no news where several ways are tried."""
+
+
 class ContradictionError(RuntimeError):
     """A proved radius exceeds a broken one: a certificate or an attack is wrong."""
 
@@ -56,35 +60,23 @@ def reason(error: Exception) -> str:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of every call of ``function``: numbers, texts, paths, choices and objects of a class.
-
-    Args:
-        function: a public function. An annotation with a part of another kind (an array, a mapping) is not checked.
-
-    Returns:
-        The function, which raises InputError for an argument of another kind, before any work.
-    """
+    """Check the arguments of every call of ``function``: numbers, texts, paths, choices and objects of a class."""
     declared = signature(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, value in declared.bind(*args, **kwargs).arguments.items():
-            check_kind(name, value, _annotation(function, declared.parameters[name].annotation))
+            _check_kind(name, value, _annotation(function, declared.parameters[name].annotation))
         return function(*args, **kwargs)
 
     return call
 
 
-def check_kind(name: str, value: Any, annotation: Any) -> None:
+def _check_kind(name: str, value: Any, annotation: Any) -> None:
     """Refuse a ``value`` that is of no kind in ``annotation``.
 
     Args:
-        name: of the argument, for the sentence.
-        value: what was given.
         annotation: a type, a choice, or a union of such; with an unknown part nothing is refused.
-
-    Raises:
-        InputError: it names the argument, what is accepted and what was given.
     """
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     kinds = [_kind(part) for part in parts]

@@ -20,13 +20,15 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import entry_points
+from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError, reason, unknown_name
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,26 @@ class Registry:
     product: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self.known | self._published()))
+        return iter(sorted(self._published() | self.known))
 
     def _published(self) -> dict[str, str]:
-        return _published(f"radii.{self.kind}s".replace("studys", "studies"))
+        return published(f"radii.{self.kind}s".replace("studys", "studies"))
+
+    def check(self, name: str) -> None:
+        """Refuse a name that nothing has, and an import path into a file that does not exist; nothing is imported."""
+        place, _, _ = name.rpartition(":")
+        if place.endswith(".py"):
+            _check_source(Path(place).expanduser(), name, self.kind)
+        if not is_import_path(name) and name not in self:
+            hint = f"Or give an import path: package.module:{self.kind} or file.py:{self.kind}."
+            raise unknown_name(self.kind, name, self, hint)
 
     def entry(self, name: str) -> Any:
         """The object called ``name``, or at the import path ``name``."""
+        self.check(name)
         if is_import_path(name):
             return _imported_own(name, self.kind)
-        table = self.known | self._published()
-        if name not in table:
-            hint = f"Or give an import path: package.module:{self.kind} or file.py:{self.kind}."
-            raise unknown_name(self.kind, name, table, hint)
-        return _imported(table[name], self.kind)
+        return _imported((self._published() | self.known)[name], self.kind)
 
     def factory(self, name: str) -> Callable[..., Any]:
         """The factory called ``name``, or at the import path ``name``; it is not called."""
@@ -103,9 +111,16 @@ class Registry:
 
 
 @lru_cache
-def _published(group: str) -> dict[str, str]:
-    """Entry points by name; read once, because it opens the metadata of every installed package."""
+def published(group: str) -> dict[str, str]:
+    """The entry points of a group by name; read once, because it opens the metadata of every installed package."""
     return {entry.name: entry.value for entry in entry_points(group=group)}
+
+
+@lru_cache
+def published_folders(group: str) -> tuple[Path, ...]:
+    """The folders of data that packages publish: an entry point of the group names ``package.folder``."""
+    places = (value.partition(".")[::2] for value in published(group).values())
+    return tuple(Path(str(files(package).joinpath(*inside.split(".")))) for package, inside in places)
 
 
 def is_import_path(name: str) -> bool:
@@ -124,16 +139,7 @@ def source_file(path: str) -> Path | None:
 
 
 def check_trust(name: str, trust: Collection[str], where: str) -> None:
-    """Refuse an import path that a file names and its user did not.
-
-    Args:
-        name: a known name, or an import path, whose module would be run.
-        trust: the import paths that the user named.
-        where: the file that wants it.
-
-    Raises:
-        InputError: ``name`` is an import path and not in ``trust``.
-    """
+    """Refuse an import path that a file names and its user did not."""
     if is_import_path(name) and name not in trust:
         raise InputError(
             f"{where} wants to import {name!r}, which runs code. If you trust it, say so: --trust {name} "
@@ -169,8 +175,7 @@ def _module_of_file(file: Path, path: str, kind: str) -> ModuleType:
 
     The file's folder joins the import path at the end, so that the file finds its neighbors.
     """
-    if not file.is_file():
-        raise InputError(f"The {kind} {path!r} cannot be imported: there is no file {str(file)!r}.")
+    _check_source(file, path, kind)
     place = file.resolve()
     digest = hashlib.sha256(str(place).encode() + place.read_bytes()).hexdigest()
     name = f"{place.stem}_{digest[:12]}"
@@ -190,15 +195,22 @@ def _module_of_file(file: Path, path: str, kind: str) -> ModuleType:
     return module
 
 
+def _check_source(file: Path, path: str, kind: str) -> None:
+    if not file.is_file():
+        raise InputError(f"The {kind} {path!r} cannot be imported: there is no file {str(file)!r}.")
+
+
 def _import_error(path: str, kind: str, error: Exception) -> InputError:
-    reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-    return InputError(f"The {kind} {path!r} cannot be imported: {reason.rstrip('.')}.")
+    what = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+    return InputError(f"The {kind} {path!r} cannot be imported: {what}{reason(error)}.")
 
 
 def _attribute(module: ModuleType, attribute: str, path: str, kind: str) -> Any:
     if not hasattr(module, attribute):
         name = path.rpartition(":")[0]
-        raise InputError(f"The {kind} {path!r} does not exist: module {name!r} has no attribute {attribute!r}.")
+        near = get_close_matches(attribute, [each for each in vars(module) if not each.startswith("_")], n=1)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"The {kind} {path!r} does not exist: module {name!r} has no attribute {attribute!r}.{guess}")
     return getattr(module, attribute)
 
 

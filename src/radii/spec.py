@@ -17,34 +17,45 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from radii.errors import InputError, brief, reason
+from radii.text import check_file
 
 HASH_LENGTH = 20
+LARGEST = 3.4e38
+SYNONYMS = {"learning_rate": "lr", "batchsize": "batch_size"}  # what people call a setting elsewhere
 
 
 class Spec(BaseModel):
     """Base of every spec: immutable, no unknown fields, finite numbers only.
 
-    ``neutral`` lets a spec grow: a field added later names the value at which
+    ``omit_if_default`` lets a spec grow: a field added later names the value at which
     it changes nothing, and is left out of the canonical form at that value, so
-    that the hashes of older runs stay the same. ``unhashed`` names fields that
+    that the hashes of older runs stay the same. ``exclude_from_hash`` names fields that
     describe where something is stored, not what it is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
-    neutral: ClassVar[dict[str, Any]] = {}
-    unhashed: ClassVar[frozenset[str]] = frozenset()
+    omit_if_default: ClassVar[dict[str, Any]] = {}
+    exclude_from_hash: ClassVar[frozenset[str]] = frozenset()
+
+    @field_validator("*")
+    @classmethod
+    def _fits_float32(cls, value: Any) -> Any:
+        """Numbers of a computation are float32; larger ones end in an overflow of torch."""
+        if isinstance(value, float) and abs(value) > LARGEST:
+            raise ValueError(f"must be at most {LARGEST:g}, the largest float32, got {value:g} instead")
+        return value
 
     def canonical(self) -> dict[str, Any]:
         """The meaning of this spec as plain JSON data; specs within specs included."""
         body: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
-            is_neutral = name in self.neutral and value == self.neutral[name]
-            if not is_neutral and name not in self.unhashed:
+            omitted = name in self.omit_if_default and value == self.omit_if_default[name]
+            if not omitted and name not in self.exclude_from_hash:
                 body[name] = _plain(value)
         return body
 
@@ -73,12 +84,7 @@ def _plain(value: Any) -> Any:
 
 
 def setting_names(spec: type[BaseModel], prefix: str = "") -> list[str]:
-    """The fields of a spec and of the specs inside it, with their sections: ``epochs``, ``optimizer.lr``, …
-
-    Args:
-        spec: the class of the spec.
-        prefix: the section, with its dot.
-    """
+    """The fields of a spec and of the specs inside it, with their sections: ``epochs``, ``optimizer.lr``, …"""
     names = []
     for name, field in spec.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
@@ -89,9 +95,9 @@ def setting_names(spec: type[BaseModel], prefix: str = "") -> list[str]:
     return names
 
 
-def nearest_setting(name: str, known: Iterable[str]) -> str | None:
+def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
     """The one of ``known`` that a user meant by ``name``: the same word in a section, else the most similar one."""
-    names = list(known)
+    names, name = list(known), SYNONYMS.get(name, name)
     exact = [full for full in names if full.rpartition(".")[2] == name.rpartition(".")[2]]
     ends = {full.rpartition(".")[2]: full for full in names}
     close = get_close_matches(name, names, n=1, cutoff=0.6)
@@ -104,17 +110,12 @@ def explain(error: ValidationError, what: str, known: Iterable[str] = ()) -> Inp
 
     The longest line of a pydantic report is dropped in favor of
     ``field: reason, got value``, one fault after another.
-
-    Args:
-        error: of pydantic.
-        what: was read, for the message.
-        known: names of settings, one of which a user may have meant by an unknown one.
     """
     faults = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in fault["loc"]) or what
         if fault["type"] == "extra_forbidden":
-            meant = nearest_setting(where, known)
+            meant = _nearest_setting(where, known)
             guess = f" (did you mean {meant}?)" if meant else ""
             faults.append(f"there is no setting {where!r}{guess}")
             continue
@@ -125,15 +126,8 @@ def explain(error: ValidationError, what: str, known: Iterable[str] = ()) -> Inp
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Args:
-        path: the file.
-        what: what the file should be, for the sentence about one that is not: ``a model card``.
-
-    Raises:
-        InputError: the file cannot be read, is not JSON, is nested too deeply, or is no object.
-    """
+    """The JSON object in a file."""
+    check_file(path)
     try:
         content = json.loads(path.read_bytes())
     except RecursionError as error:
@@ -148,19 +142,12 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """The content of a TOML file.
-
-    Args:
-        path: the file.
-        what: what the file is, for the sentence about one that cannot be read: ``study file``.
-
-    Raises:
-        InputError: the file does not exist or is not TOML.
-    """
+    """The content of a TOML file."""
+    if not path.exists():
+        raise InputError(f"The {what} {path} does not exist.")
+    check_file(path)
     try:
-        return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise InputError(f"The {what} {path} does not exist.") from None
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:
         raise InputError(f"The {what} {path} is not TOML: it is nested too deeply.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

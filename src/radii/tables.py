@@ -13,16 +13,19 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from fractions import Fraction
 from html import escape
 from importlib import import_module
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal
 
 from radii.errors import InputError
-from radii.rounding import Toward, format_radius, round_toward
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 Row = Mapping[str, Any]
 MISSING = "–"
@@ -49,9 +52,7 @@ class Estimate:
         """``statistic`` of ``sample`` [n, …] with the 95% percentile interval over resampled rows.
 
         Args:
-            statistic: a number of an array like ``sample``.
             sample: one row for each independent unit.
-            rng: source of the resamples.
         """
         import numpy as np
 
@@ -66,11 +67,9 @@ class Field:
     """One key of tidy rows: its title, how its values are written, and where its interval stands.
 
     Args:
-        name: the key.
         title: the heading of a column or an axis; None takes the name, with spaces.
         percent: the value is a share, written with one decimal.
-        radius: the value is a radius, written as a fraction of grey levels where it is one.
-        log: an axis of this field is logarithmic.
+        points: the value is a difference of shares, written in percentage points (pp) with one decimal.
         from_zero: a vertical axis of this field begins at zero; False where only differences matter.
         low: key of the lower end of the value's interval; empty without an interval.
         high: key of the upper end.
@@ -81,6 +80,7 @@ class Field:
     name: str
     title: str | None = None
     percent: bool = False
+    points: bool = False
     radius: bool = False
     log: bool = False
     from_zero: bool = True
@@ -101,14 +101,16 @@ class Field:
         '93.1% [92.5, 93.6]'
         """
         value = plain(row.get(self.name))
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if not isinstance(value, int | float):
             return MISSING if value is None else str(value)
         ends = [plain(row.get(end)) for end in (self.low, self.high) if end]
         interval = f" [{', '.join(self._number(end) for end in ends)}]" if ends and None not in ends else ""
-        return self._number(value) + ("%" if self.percent else "") + interval
+        return self._number(value) + ("%" if self.percent else " pp" if self.points else "") + interval
 
     def _number(self, value: float) -> str:
-        if self.percent:
+        if self.percent or self.points:
             return f"{100 * value:.1f}"
         if self.radius:
             return format_radius(value)
@@ -187,6 +189,28 @@ class Table:
         lines = [self.headings, ["---"] * len(self.fields), *self.cells]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
+    def to_latex(self) -> str:
+        """As a ``tabular`` with the rules of the package booktabs; the title and the note are comments above it."""
+        columns = "".join("l" if k in {0, *self.words} else "r" for k in range(len(self.fields)))
+        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in (self.headings, *self.cells))
+        remarks = [f"% {line}" for text in (self.title, self.note) for line in text.splitlines()]
+        lines = [r"\begin{tabular}{" + columns + "}", r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
+        return "\n".join([*remarks, *lines, r"\end{tabular}"])
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "–": "--",
+    "…": r"\dots{}",
+    "ε": r"$\varepsilon$", "∞": r"$\infty$", "σ": r"$\sigma$", "δ": r"$\delta$", "·": r"$\cdot$", "\n": " ",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    """``text`` as LaTeX prints it; a name of a class or a file is no command."""
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
 
 class Tabular:
     """A result that is also a table: notebooks show it, pandas takes it."""
@@ -233,16 +257,8 @@ class ChartSpec:
         x: the field across; names stand in the order of the rows.
         y: the field upwards; of a histogram the share of points, which is computed.
         series: key of what has a color of its own; empty for one color.
-        title: the finding, in a sentence.
-        note: how to read it.
-        dash: key of what has a dash pattern of its own (curves).
         first_color: the theme's color of the first series; a color has one meaning on a page.
-        step: stairs at or below a falling curve: what is proved at a radius is proved at smaller ones.
         fit: rows of the same fields, drawn as lines below points; with bands if they have y's interval.
-        rules: vertical lines at values of x.
-        levels: horizontal lines at values of y.
-        shade: a part of the x axis of which nothing is said.
-        bins: of a histogram.
         numbers: the table beside the chart; None makes it from the rows.
     """
 
@@ -306,11 +322,7 @@ def table(rows: Iterable[Row], fields: Sequence[Field | str], title: str = "", n
 
 
 def listing(title: str, headings: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
-    """A table of words called ``title``: ``lines`` of cells in the order of ``headings``, which may be empty or equal.
-
-    Raises:
-        InputError: a line has more or fewer cells than there are headings.
-    """
+    """A table of words called ``title``: ``lines`` of cells in order of ``headings``; some may be empty or equal."""
     once = [heading if heading and headings.count(heading) == 1 else "" for heading in headings]
     names = [heading or f"column {number}" for number, heading in enumerate(once, 1)]
     rows = []
@@ -355,11 +367,8 @@ def quantiles(groups: Mapping[str, Sequence[float]], value: Field) -> Table:
 
     marks = {"min": 0.0, "5%": 0.05, "median": 0.5, "95%": 0.95, "max": 1.0}
     rows = [
-        {
-            "series": name or "all",
-            "points": len(values),
-            **{mark: float(np.quantile(values, share)) for mark, share in marks.items()},
-        }
+        {"series": name or "all", "points": len(values)}
+        | {mark: float(np.quantile(values, share)) for mark, share in marks.items()}
         for name, values in groups.items()
     ]
     columns = [Field(mark, percent=value.percent, digits=value.digits) for mark in marks]
@@ -398,3 +407,46 @@ def _thinned(lines: list[Any], at: Sequence[float]) -> list[Any]:
     if all(isinstance(line, int | float) for line in lines):
         kept |= {min(range(len(lines)), key=lambda k: abs(lines[k] - mark)) for mark in at}
     return [lines[k] for k in sorted(kept)]
+
+
+Toward = Literal["nearest", "down", "up"]
+_ROUNDING = {"nearest": ROUND_HALF_EVEN, "down": ROUND_FLOOR, "up": ROUND_CEILING}
+
+
+def format_radius(radius: float) -> str:
+    """``8/255`` where the radius is a whole number of grey levels, else a short decimal."""
+    levels = radius * 255
+    if radius and levels < 255 and abs(levels - round(levels)) < 1e-6 and float(f"{radius:.3g}") != radius:
+        return f"{round(levels)}/255"
+    return f"{radius:.10g}"
+
+
+def round_toward(value: float, digits: int, toward: Toward = "nearest") -> float:
+    """``value`` with so many significant digits.
+
+    Args:
+        value: a number; infinity and NaN stay as they are.
+        toward: ``down`` for a proved radius, ``up`` for a broken one, ``nearest`` for everything else.
+
+    >>> round_toward(0.04689, 2), round_toward(0.04689, 2, "down"), round_toward(0.0461, 2, "up")
+    (0.047, 0.046, 0.047)
+    """
+    if not isfinite(value):
+        return value
+    return float(Context(prec=digits, rounding=_ROUNDING[toward]).create_decimal_from_float(value))
+
+
+def parse_number(text: str) -> float:
+    """The number in ``text``, a decimal number or a fraction; every number that :func:`format_radius` writes.
+
+    >>> parse_number("8/255") * 255
+    8.0
+    """
+    try:
+        return float(Fraction(text.strip())) if "/" in text else float(text)
+    except ZeroDivisionError:
+        raise ValueError("divides by zero") from None
+    except OverflowError:
+        raise ValueError("is too large") from None
+    except ValueError:
+        raise ValueError("is not a number") from None

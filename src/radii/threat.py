@@ -2,50 +2,76 @@
 
 ``Ball("linf", 8/255)`` is every input within 8/255 in each coordinate that
 also stays inside the box [0, 1]. Written: ``linf:8/255``, ``l2:36/255``,
-``linf:0.3,nobox``.
+``linf:0.3,nobox``. In a table each feature has a scale; ``linf:0.1sd`` is a tenth of
+the standard deviation of each column. Membership is exact: it is decided for the
+floating-point numbers themselves, and so is what a projection returns.
 """
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import sqrt
+from functools import lru_cache
+from math import inf, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import ValidationError, field_validator
 
 from radii.errors import InputError, brief, unknown_name
-from radii.rounding import format_radius
-from radii.spec import Spec, explain
+from radii.feature_limits import ANYTHING, FeatureLimits
+from radii.spec import LARGEST, Spec, explain
+from radii.tables import format_radius, parse_number
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 Norm = Literal["l1", "l2", "linf"]
+NORM_NAMES: dict[Norm, str] = {"l1": "L1", "l2": "L2", "linf": "L∞"}  # for readers
 Box = tuple[float, float]
+_ORDER: dict[Norm, float] = {"l1": 1.0, "l2": 0.5, "linf": 0.0}  # 1 / p
 
 _NORMS = {"l1": "l1", "l2": "l2", "linf": "linf", "l∞": "linf", "l_inf": "linf", "l_2": "l2", "l_1": "l1"}
-_GRAMMAR = "Write NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5,nobox."
+_GRAMMAR = "Write NORM:RADIUS[sd][,nobox], for example linf:8/255, l2:0.5,nobox or linf:0.1sd."
 
 
 class Ball(Spec):
     """Perturbations of at most ``radius`` in ``norm`` that leave the input in ``box``.
 
-    ``fixed`` numbers the features of a flat input that keep their value (immutable ones).
-        L1 balls measure distances and sample; projections exist for L2 and Linf,
-    where attacks need them.
+    Args:
+        norm: ``l1``, ``l2`` or ``linf``.
+        radius: the largest length of a perturbation.
+        box: the least and greatest value of every feature; None without one. Default (0, 1).
+        fixed: numbers of the features of a flat input that keep their value (immutable ones).
+        scale: a positive number for each feature: a change of feature j counts as |delta_j| / scale_j.
+            Default: 1 for all.
+        limits: what features can become, whatever the radius; default: anything.
+        unit: ``sd`` for a radius in standard deviations of the training columns; :meth:`in_units` gives
+            them as the scale. Default: the features' own units.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"fixed": ()}
+    omit_if_default: ClassVar[dict[str, Any]] = {"fixed": (), "scale": (), "limits": ANYTHING, "unit": ""}
 
     norm: Norm
     radius: float
     box: Box | None = (0.0, 1.0)
     fixed: tuple[int, ...] = ()
+    scale: tuple[float, ...] = ()
+    limits: FeatureLimits = ANYTHING
+    unit: Literal["", "sd"] = ""
 
-    def __init__(self, norm: Norm, radius: float, box: Box | None = (0.0, 1.0), fixed: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        norm: Norm,
+        radius: float,
+        box: Box | None = (0.0, 1.0),
+        fixed: tuple[int, ...] = (),
+        scale: tuple[float, ...] = (),
+        limits: FeatureLimits = ANYTHING,
+        unit: Literal["", "sd"] = "",
+    ) -> None:
+        table: dict[str, Any] = {"fixed": fixed, "scale": scale, "limits": limits, "unit": unit}
         try:
-            super().__init__(norm=norm, radius=radius, box=box, fixed=fixed)  # type: ignore[call-arg]
+            super().__init__(norm=norm, radius=radius, box=box, **table)  # type: ignore[call-arg]
         except ValidationError as error:
             raise explain(error, "Ball") from None
 
@@ -63,28 +89,39 @@ class Ball(Spec):
             raise ValueError(f"box must be (low, high) with low < high, got {box} instead")
         return box
 
+    @field_validator("scale")
+    @classmethod
+    def _positive_scale(cls, scale: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(number > 0 for number in scale):
+            raise ValueError(f"scale must be positive numbers, got {min(scale):g} among them")
+        return scale
+
     @classmethod
     def parse(cls, text: str) -> Ball:
-        """Read ``linf:8/255``, ``l2:0.5`` or ``linf:0.3,nobox``.
+        """Read ``linf:8/255``, ``l2:0.5``, ``linf:0.3,nobox`` or ``linf:0.1sd``.
 
         >>> Ball.parse("linf:8/255").radius * 255
         8.0
         """
         body, *flags = (part.strip() for part in text.lower().split(","))
         match = re.fullmatch(r"([^:]+):(.+)", body)
+        if match is None and re.fullmatch(r"[0-9./]+", body):
+            raise InputError(f"Which norm has the threat {text!r}? Write l2:{body} or linf:{body}.")
         if match is None:
             raise InputError(f"Threat model {text!r} is not understood. {_GRAMMAR}")
         if match[1] not in _NORMS:
+            refuse_change(match[1], text)
             raise unknown_name("norm", match[1], ["l1", "l2", "linf"], _GRAMMAR)
         if any(flag != "nobox" for flag in flags):
             raise InputError(f"Threat model {text!r}: only ',nobox' may follow the radius. {_GRAMMAR}")
-        norm, radius = _NORMS[match[1]], parse_radius(match[2])
-        if norm == "linf" and radius > 1 and not flags:
+        number, unit = (match[2].removesuffix("sd"), "sd") if match[2].endswith("sd") else (match[2], "")
+        norm, radius = _NORMS[match[1]], _parse_radius(number)
+        if norm == "linf" and radius > 1 and not flags and not unit:
             raise InputError(
                 f"The ball {body} covers the whole box [0, 1]. Did you mean {norm}:{match[2]}/255? "
                 f"For inputs without a box write {body},nobox."
             )
-        return cls(norm, radius, None if flags else (0.0, 1.0))  # type: ignore[arg-type]
+        return cls(norm, radius, None if flags else (0.0, 1.0), unit=unit)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, threat: Ball | str) -> Ball:
@@ -94,11 +131,37 @@ class Ball(Spec):
         return cls.parse(threat) if isinstance(threat, str) else threat
 
     def __str__(self) -> str:
-        return f"{self.norm}:{format_radius(self.radius)}" + (",nobox" if self.box is None else "")
+        return f"{self.norm}:{format_radius(self.radius)}{self.unit}" + (",nobox" if self.box is None else "")
 
     def with_radius(self, radius: float) -> Ball:
-        """The same norm, box and fixed features with another radius."""
-        return Ball(self.norm, radius, self.box, self.fixed)
+        """The same ball with another radius."""
+        return self.changed(radius=radius)
+
+    def changed(self, **fields: Any) -> Ball:
+        """The same ball with other ``fields``."""
+        return Ball(**{**{name: getattr(self, name) for name in type(self).model_fields}, **fields})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a change counts alike in every feature and each one can become anything in the box."""
+        return not (self.fixed or self.scale or self.unit) and self.limits.all_allowed
+
+    def scales(self, like: Tensor) -> Tensor:
+        """The scale of each feature, in the shape of one row of ``like`` [n, …]: [1, …]; 1 where none is given."""
+        import torch
+
+        if self.unit and not self.scale:
+            raise InputError(
+                f"The radius of {self} counts standard deviations of training columns, which are not given here. "
+                'Give them: radii.Ball("linf", 0.1, None, scale=tuple(x_train.std(0).tolist())).'
+            )
+        shape = (1, *like.shape[1:])  # there may be no row
+        if not self.scale:
+            return like.new_ones(shape)
+        count = like.shape[1:].numel()
+        if len(self.scale) != count:
+            raise InputError(f"The ball has a scale for {len(self.scale)} features, the rows have {count}.")
+        return torch.tensor(self.scale, dtype=torch.float64, device=like.device).to(like.dtype).view(shape)
 
     def keep_fixed(self, point: Tensor, center: Tensor) -> Tensor:
         """``point`` with the fixed features of ``center``; it comes no farther from it."""
@@ -109,60 +172,184 @@ class Ball(Spec):
         return kept.view_as(point)
 
     def distance(self, x: Tensor, other: Tensor) -> Tensor:
-        """Distance of each row of ``x`` to the same row of ``other``: [n, …] -> [n]."""
-        return length(other - x, self.norm)
+        """Distance of each row of ``x`` to the same row of ``other``, in scales: [n, …] -> [n]."""
+        return length((other - x) / self.scales(x) if self.scale or self.unit else other - x, self.norm)
 
-    def project(self, point: Tensor, center: Tensor) -> Tensor:
-        """The nearest point of the ball around ``center`` (Linf), then of the box.
+    @property
+    def ends(self) -> Box:
+        """The least and the greatest float32 number in the box; infinite without one."""
+        return (-inf, inf) if self.box is None else _float32_ends(self.box)
 
-        For L2 with a box the result is inside both but need not be the nearest
-        point of their intersection: scaling a perturbation down and then
-        clipping it can only shorten it, so it stays inside the ball.
+    def room(self, center: Tensor) -> tuple[Tensor, Tensor]:
+        """What each feature can become, however far it moves: two tensors like ``center`` [n, …].
+
+        Box, ranges, directions and fixed features count; relations and whole numbers do not, so that the room
+        contains the ball and is sound for a proof.
+        """
+        low, high = self.limits.room(center.flatten(1))
+        low, high = (end.view_as(center).clamp(*self.ends) for end in (low, high))
+        return self.keep_fixed(low, center), self.keep_fixed(high, center)
+
+    def clip(self, point: Tensor, center: Tensor) -> Tensor:
+        """:meth:`project` up to the rounding of a few operations: for the steps of a search, many times as fast.
+
+        Whole features and relations are left to :meth:`project`.
         """
         import torch
 
+        scale: Tensor | float = self.scales(center) if self.scale or self.unit else 1.0
         if self.norm == "linf":
-            point = torch.minimum(torch.maximum(point, center - self.radius), center + self.radius)
+            reach = self.radius * scale
+            point = torch.minimum(torch.maximum(point, center - reach), center + reach)
         elif self.norm == "l2":
-            step = point - center
+            step = (point - center) / scale if self.scale else point - center
             norm = per_row(length(step, "l2"), step)
-            point = center + step * (self.radius / norm.clamp_min(torch.finfo(step.dtype).tiny)).clamp_max(1.0)
+            step = step * (self.radius / norm.clamp_min(torch.finfo(step.dtype).tiny)).clamp_max(1.0)
+            point = center + (step * scale if self.scale else step)
         else:
-            raise InputError(f"Projection is defined for l2 and linf balls, got {self.norm!r} instead.")
-        point = self.keep_fixed(point, center)
-        return point if self.box is None else point.clamp(*self.box)
+            point = center + self._nearest_step(point, center, scale)
+        point = self.keep_fixed(point, center).clamp(*self.ends)
+        if self.limits.all_allowed:
+            return point
+        low, high = self.room(center)
+        return torch.minimum(torch.maximum(point, low), high)
+
+    def _nearest_step(self, point: Tensor, center: Tensor, scale: Tensor | float) -> Tensor:
+        """The step in the L1 ball and the room that is nearest to the one to ``point``, in scales."""
+        from radii.l1_projection import nearest_in_l1
+
+        low, high = self.room(center)
+        step, down, up = (((end - center) / scale).flatten(1) for end in (point, low, high))
+        return nearest_in_l1(step, self.radius, down.clamp_max(0), up.clamp_min(0)).view_as(point) * scale
+
+    def project(self, point: Tensor, center: Tensor) -> Tensor:
+        """A point of the ball around ``center`` near ``point`` (Linf: the nearest), exactly inside ball and box.
+
+        For L2 with a box the result need not be the nearest point of their
+        intersection: scaling a perturbation down and then clipping it can only
+        shorten it, so it stays inside the ball. Each coordinate is rounded
+        towards the center, which shortens it as well; so are whole features, and a row that
+        breaks a relation goes back towards the center. A point inside stays as it is.
+        """
+        import torch
+
+        inside = per_row(self.contains(point, center), point)
+        step = self.clip(point, center).double() - center.double()
+        scale = self.scales(step) if self.scale else torch.ones_like(step[:1])
+        if self.norm == "linf":
+            reach = self.radius * scale
+            reach = torch.nextafter(reach, torch.zeros_like(reach)) if self.scale else reach
+            step = step.clamp(-reach, reach)
+        else:
+            norm = per_row(length(step / scale, self.norm), step).clamp_min(torch.finfo(step.dtype).tiny)
+            step = step * (self.radius * (1 - 2 * _relative_error(step)) / norm).clamp_max(1.0)
+        rounded = (center + step).to(point)
+        inward = torch.nextafter(rounded, center.to(point))
+        rounded = torch.where(_is_within(rounded, center, step.abs()), rounded, inward)
+        rounded = self.keep_fixed(rounded, center).clamp(*self.ends)
+        if not self.limits.all_allowed:
+            rounded = self._settled(rounded, center.to(point))
+        return torch.where(inside, point, rounded)
+
+    def _settled(self, point: Tensor, center: Tensor) -> Tensor:
+        """``point`` as the feature limits allow it, no farther from the center; the center where that fails."""
+        import torch
+
+        flat, middle = point.flatten(1), center.flatten(1)
+        if any(relation.is_equation for relation in self.limits.relations):
+            flat = self._levelled(flat, middle)
+        settled = self.limits.settled(flat, middle).view_as(point)
+        return torch.where(per_row(self.contains(settled, center), point), settled, center)
+
+    def _levelled(self, point: Tensor, center: Tensor) -> Tensor:
+        """Rows [n, d] on which equations hold, drawn back along the line to the center until they are in the ball."""
+        import torch
+
+        low, high = self.room(center)
+        scale = self.scales(center).where((high > low).any(0, keepdim=True), torch.zeros_like(center[:1]))
+        step = self.limits.levelled(point, center, scale) - center
+        side = torch.where(step >= 0, high - center, low - center)
+        share = torch.where(step != 0, side / step.where(step != 0, step + 1), torch.inf).amin(1).clamp(0, 1)
+        away = self.distance(center.double(), (center + step * share[:, None]).double()).to(point)
+        share = share * (self.radius * (1 - 1e-5) / away.clamp_min(1e-30)).clamp_max(1)
+        return center + step * share[:, None]
 
     def random_start(self, x: Tensor, generator: Generator) -> Tensor:
         """A uniform draw from the ball around each row of ``x``, then clipped to the box.
 
         Linf: independent uniform coordinates. L2: a normal direction with
-        length radius * U^(1/d), which is uniform in the ball's volume.
+        length radius * U^(1/d), which is uniform in the ball's volume. L1: the same with a Laplacian direction.
         """
         import torch
 
         if self.norm == "linf":
             noise = torch.rand(x.shape, generator=generator, dtype=x.dtype).mul_(2).sub_(1).mul_(self.radius)
-        elif self.norm == "l2":
-            noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
-            reach = torch.rand(len(x), generator=generator, dtype=x.dtype) ** (1 / noise[0].numel())
-            noise = noise * per_row(self.radius * reach / length(noise, "l2"), noise)
         else:
-            raise InputError(f"Random starts are defined for l2 and linf balls, got {self.norm!r} instead.")
-        return self.project(x + noise.to(x.device), x)
+            noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
+            if self.norm == "l1":
+                size = torch.rand(x.shape, generator=generator, dtype=x.dtype).clamp_min(1e-30).log()
+                noise = noise.sign() * size
+            reach = torch.rand(len(x), generator=generator, dtype=x.dtype) ** (1 / noise[0].numel())
+            noise = noise * per_row(self.radius * reach / length(noise, self.norm), noise)
+        noise = noise.to(x.device)
+        return self.project(x + (noise * self.scales(x) if self.scale or self.unit else noise), x)
 
-    def contains(self, point: Tensor, center: Tensor, slack: float = 1e-6) -> Tensor:
-        """Which rows of ``point`` lie in the ball around ``center`` and in the box: [n] bool.
+    def contains(self, point: Tensor, center: Tensor) -> Tensor:
+        """Which rows of ``point`` lie in the closed ball around ``center`` and in the box: [n] bool.
 
-        ``slack`` is relative to the radius and covers the rounding of a float32 subtraction.
+        Exact, for the numbers as they are: lengths that float64 cannot tell from the radius are computed by fractions.
+        Relations alone have a tolerance (:class:`radii.feature_limits.Relation`).
         """
-        inside = self.distance(center.double(), point.double()) <= self.radius * (1 + slack) + 1e-7
-        if self.fixed:
-            moved = (point.flatten(1) - center.flatten(1).to(point))[:, list(self.fixed)]
-            inside &= (moved == 0).all(1)
-        if self.box is not None:
-            flat = point.flatten(1)
-            inside &= ((flat >= self.box[0]) & (flat <= self.box[1])).all(1)
-        return inside
+        flat, middle = point.flatten(1).double(), center.flatten(1).double()
+        if self.norm == "linf" and not (self.scale or self.unit):
+            inside = _is_within(flat, middle, self.radius).all(1)
+        else:
+            away = (flat - middle) / self.scales(flat) if self.scale or self.unit else flat - middle
+            distance = length(away, self.norm)
+            near = (distance - self.radius).abs() <= _relative_error(flat) * self.radius
+            inside = distance <= self.radius
+            for row in near.nonzero()[:, 0].tolist():
+                inside[row] = self._is_exactly_within(flat[row].tolist(), middle[row].tolist())
+        inside &= (flat[:, list(self.fixed)] == middle[:, list(self.fixed)]).all(1)
+        if not self.limits.all_allowed:
+            inside &= self.limits.allows(flat, middle)
+        return inside if self.box is None else inside & ((flat >= self.box[0]) & (flat <= self.box[1])).all(1)
+
+    def _is_exactly_within(self, point: list[float], center: list[float]) -> bool:
+        """Whether the distance is at most the radius, by fractions."""
+        power = 2 if self.norm == "l2" else 1
+        scales = [Fraction(number) for number in self.scale or [1.0] * len(point)]
+        both = zip(point, center, scales, strict=True)
+        parts = [(abs(Fraction(a) - Fraction(b)) / scale) ** power for a, b, scale in both]
+        return (max(parts) if self.norm == "linf" else sum(parts)) <= Fraction(self.radius) ** power
+
+
+@lru_cache
+def _float32_ends(box: Box) -> Box:
+    import torch
+
+    ends = torch.tensor(box, dtype=torch.float64)
+    inward = torch.nextafter(ends.float(), torch.tensor([inf, -inf]))
+    outside = (ends.float() - ends) * torch.tensor([1, -1]) < 0
+    low, high = torch.where(outside, inward, ends.float()).tolist()
+    return low, high
+
+
+def _is_within(point: Tensor, center: Tensor, radius: Tensor | float) -> Tensor:
+    """Whether |point - center| <= radius in each coordinate, exactly: the difference is s + e (Knuth's TwoSum)."""
+    import torch
+
+    point, center = point.double(), center.double()
+    high, low = torch.maximum(point, center), torch.minimum(point, center)
+    s = high - low
+    t = s - high
+    e = (high - (s - t)) - (low + t)
+    return (s < radius) | ((s == radius) & (e <= 0))
+
+
+def _relative_error(rows: Tensor) -> float:
+    """A bound of the relative error of the lengths of float64 ``rows`` [n, …]."""
+    return (rows[0].numel() + 8) * 2.0**-52 if len(rows) else 0.0
 
 
 def length(step: Tensor, norm: Norm) -> Tensor:
@@ -186,18 +373,42 @@ def converted(radius: Tensor, source: Norm, target: Norm, dimension: int) -> Ten
     ||v||_p <= c ||v||_q gives r_q = r_p / c;
     ||v||_inf <= ||v||_2 <= ||v||_1, ||v||_1 <= sqrt(d) ||v||_2 <= d ||v||_inf.
     """
-    order: dict[Norm, float] = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
-    return radius / max(1.0, sqrt(dimension) ** (2 * (order[source] - order[target])))
+    return radius / max(1.0, sqrt(dimension) ** (2 * (_ORDER[source] - _ORDER[target])))
 
 
-def parse_radius(text: str) -> float:
+def radius_in(radius: Tensor, source: Norm, ball: Ball, dimension: int) -> Tensor:
+    """The largest radius at which ``ball`` lies inside the ``source``-norm ball of ``radius`` without scales.
+
+    With u the change in scales, ||s u||_p <= c ||u||_q by Hölder's inequality: c is max s for p >= q, and else the
+    norm of s of order 1 / (1/p - 1/q). Fixed features have the scale 0. Rounded down.
+    """
+    if not ball.scale:
+        return converted(radius, source, ball.norm, dimension)
+    scale = [0.0 if feature in ball.fixed else number for feature, number in enumerate(ball.scale)]
+    power = _ORDER[source] - _ORDER[ball.norm]
+    factor = max(scale) if power <= 0 else sum(number ** (1 / power) for number in scale) ** power
+    return radius / (factor * (1 + (dimension + 8) * 2.0**-50) + 1e-300)
+
+
+def refuse_change(name: str, text: str) -> None:
+    """Refuse a change of images where only a norm ball makes sense."""
+    from radii.change_kinds import KINDS
+
+    if name in KINDS:
+        raise InputError(
+            f"{text} is a change of images, and a norm ball is needed here, as linf:8/255. "
+            "Changes are for evaluate, attack, certify and gate."
+        )
+
+
+def _parse_radius(text: str) -> float:
     """The radius in ``text``, a decimal number or a fraction: ``0.3``, ``8/255``."""
     try:
-        radius = float(Fraction(text.strip())) if "/" in text else float(text)
-    except ZeroDivisionError:
-        raise InputError(f"Radius {text!r} divides by zero. {_GRAMMAR}") from None
-    except ValueError:
-        raise InputError(f"Radius {text!r} is not a number. {_GRAMMAR}") from None
-    if not 0 <= radius < float("inf"):
-        raise InputError(f"Radius must be a finite number of at least 0, got {text!r} instead. {_GRAMMAR}")
+        radius = parse_number(text)
+    except ValueError as why:
+        raise InputError(f"Radius {text!r} {why}. {_GRAMMAR}") from None
+    if not 0 <= radius <= LARGEST:
+        raise InputError(
+            f"Radius must be a finite number of at least 0 and at most {LARGEST:g}, got {text!r} instead. {_GRAMMAR}"
+        )
     return radius

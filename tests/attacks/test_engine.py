@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from oracles.exact_ball import is_in_ball
 from radii import progress
 from radii.attacks.apgd import APGD
 from radii.attacks.attack import Attack
@@ -31,7 +32,10 @@ ATTACKS: dict[str, Attack] = {
     "square": Square(queries=40),
     "minimum-norm": MinimumNorm(steps=20),
 }
-BALLS = [Ball("linf", 0.15), Ball("l2", 0.6), Ball("linf", 0.1, None), Ball("l2", 0.5, None)]
+BALLS = [
+    *(Ball("linf", 0.15), Ball("l2", 0.6), Ball("linf", 0.1, None), Ball("l2", 0.5, None)),
+    Ball("linf", 0.15, (0.0, 1.0000000001)),  # an end that is no float32 number
+]
 every_attack = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 every_ball = pytest.mark.parametrize("ball", BALLS, ids=str)
 
@@ -46,8 +50,7 @@ def test_successes_are_real(attack: Attack, ball: Ball, digits_net: nn.Module, d
     for batch_size in (1, 7, 30):
         again = predict(digits_net, result.x_adv, batch_size)
         assert ((again != y) == result.broken)[result.broken].all()
-    assert ball.contains(result.x_adv, x).all()
-    assert (ball.distance(x.double(), result.x_adv.double()) <= ball.radius * (1 + 1e-6) + 1e-7).all()
+    assert all(is_in_ball(ball, moved, clean) for moved, clean in zip(result.x_adv, x, strict=True))
     assert torch.equal(result.x_adv[~result.broken], x[~result.broken])
     assert result.broken[predict(digits_net, x) != y].all(), "clean mistakes count as broken"
     assert (result.queries >= 1).all()
@@ -180,19 +183,19 @@ def test_progress_says_how_many_are_left(linear: tuple[nn.Linear, Tensor, Tensor
         def task(self, what: str, total: float | None, unit: str) -> AbstractContextManager[Shown]:
             return self._open(total)
 
+        def say(self, sentence: str) -> None: ...
+
     with progress.display(Display()):
         PGD(steps=5, batch_size=16)(model, x, y, Ball("linf", 0.05, None), stream(0))
     assert totals == [60]
     assert sum(amount for amount, _ in seen) == 60
-    assert seen[-1][1] == "0 left"
+    assert seen[-1][1].endswith(" broken, 0 to go")
 
 
 def test_bad_input_is_refused(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
     model, x, y = linear
     with pytest.raises(InputError, match=r"must lie in \[0, 1\]"):
         PGD()(model, x * 3 - 1, y, Ball("linf", 0.1), stream(0))
-    with pytest.raises(InputError, match="l1 ball"):
-        PGD()(model, x, y, Ball("l1", 0.1), stream(0))
     with pytest.raises(InputError, match="int64"):
         PGD()(model, x, y.float(), Ball("linf", 0.1), stream(0))
     with pytest.raises(InputError, match=r"Labels must lie in 0\.\.4"):

@@ -15,7 +15,7 @@ from radii.attacks.by_name import attack, attack_by_name
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
-from radii.attacks.suite import SUITES, Member, SuiteResult, draw_survivors, members, run_suite, survivor_bound
+from radii.attacks.suite import SUITES, Member, SuiteResult, _draw_survivors, members, run_suite, survivor_bound
 from radii.errors import InputError
 from radii.randomness import stream
 from radii.threat import Ball
@@ -38,7 +38,7 @@ def test_standard_has_the_budgets_of_autoattack() -> None:
     ]
     assert [member.attack for member in members("sampled")] == attacks
     assert {member.name for member in members("exhaustive")} >= {member.name for member in members("standard")}
-    assert set(SUITES) == {"standard", "sampled", "exhaustive", "fast", "black-box", "pgd"}
+    assert set(SUITES) == {"standard", "sampled", "exhaustive", "swift", "fast", "black-box", "decisions", "pgd"}
     with pytest.raises(InputError, match="Did you mean 'standard'"):
         members("standart")
 
@@ -76,10 +76,10 @@ def test_the_audit_bound_at_its_ends() -> None:
     quiet = survivor_bound(1000, 300, 0)
     assert 5 <= quiet.at_most <= 10, "300 quiet points support a claim of 1% of the rest"
     assert "at most" in str(quiet)
-    sample = draw_survivors(torch.arange(100, 200), 20, seed=0)
+    sample = _draw_survivors(torch.arange(100, 200), 20, seed=0)
     assert len(sample.unique()) == 20
-    assert torch.equal(sample, draw_survivors(torch.arange(100, 200), 20, seed=0))
-    assert len(draw_survivors(torch.arange(5), 20, seed=0)) == 5
+    assert torch.equal(sample, _draw_survivors(torch.arange(100, 200), 20, seed=0))
+    assert len(_draw_survivors(torch.arange(5), 20, seed=0)) == 5
 
 
 class Pattern:

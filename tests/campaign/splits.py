@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
+from tests.bounds import test_relaxation_fuzz
 from torch import Tensor, nn
 
 from campaign.tally import Tally, try_certificates
-from certificates import test_relaxation_fuzz
 
 INPUTS = 24  # more than complete.verify.FEW_INPUTS
 

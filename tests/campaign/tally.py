@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Generator, Tensor, nn
 
 import radii
+from radii.certificates.certificate import Certificate
 from radii.errors import InputError
 from radii.threat import Norm
 
@@ -15,6 +18,7 @@ METHODS = ("auto", "margin", "ibp", "crown-ibp", "crown", "alpha-crown", "sdp-cr
 NORMS = {"margin": "l2", "sdp-crown": "l2"}  # methods that know one norm only
 RADII = (0.003, 0.01, 0.03, 0.1, 0.3)
 SECONDS = 0.3  # of complete proofs, for each input and radius
+EXPORTED = 5  # of so many networks one is also exported and run by onnxruntime
 
 
 @dataclass
@@ -102,6 +106,17 @@ def contradicted(model: nn.Module, points: Tensor, own: Tensor, batch: int) -> T
     return wrong
 
 
+def exported_wrong(proof: Certificate, x: Tensor, points: Tensor, own: Tensor) -> Tensor:
+    """Which certificates onnxruntime's default session contradicts with the file of ``proof``."""
+    import onnxruntime
+
+    with TemporaryDirectory() as folder:
+        proof.save(Path(folder) / "network.onnx", x)
+        session = onnxruntime.InferenceSession(Path(folder) / "network.onnx")
+    said = session.run(None, {"pixels": points.flatten(0, 1).numpy()})[0].argmax(1)
+    return (torch.from_numpy(said).view(len(points), -1) != own).any(0)
+
+
 def methods_for(norm: Norm) -> list[str]:
     """The methods that prove balls of ``norm``."""
     return [method for method in METHODS if NORMS.get(method, norm) == norm]
@@ -134,6 +149,11 @@ def try_certificates(model: nn.Module, x: Tensor, norm: Norm, seed: int, count: 
         wrong = contradicted(model, inside, own, batch=4096) | contradicted(model, inside[:3], own, batch=3)
         wrong |= contradicted(model, descend(model, some, radius, own, norm)[None], own, batch=1 + seed % 5)
         model.train(was_training)
+        if proof.network is not None:
+            wrong |= contradicted(proof.network, inside, own, batch=4096)
+            wrong |= contradicted(proof.network, descend(proof.network, some, radius, own, norm)[None], own, batch=1)
+            if seed % EXPORTED == 0 and proof.network.program.dtype == torch.float32:
+                wrong |= exported_wrong(proof, x, inside[:64], own)
         tally.certificates += len(rows)
         tally.points += len(rows) * (count + 4)
         tally.false += int(wrong.sum())

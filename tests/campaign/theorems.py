@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.bounds import test_relaxation_fuzz
+from tests.certificates import test_margin_fuzz
+
 from campaign.tally import Tally
-from certificates import test_margin_fuzz, test_relaxation_fuzz
 
 
 def graphs(seed: int, count: int) -> Tally:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.attacks.pgd import PGD
-from radii.certificates import graph_margin, lipschitz
+from radii.certificates import _graph_margin as graph_margin
+from radii.certificates import lipschitz
 from radii.certificates.choose import certify, choose
 from radii.errors import InputError
 from radii.threat import Ball

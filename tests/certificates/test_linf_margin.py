@@ -9,15 +9,15 @@ import torch
 from torch import nn
 
 from radii.attacks.pgd import PGD
+from radii.certificates._linf_margin import certify as linf_margin
 from radii.certificates.choose import certify, choose
-from radii.certificates.linf_margin import certify as linf_margin
 from radii.data.sources import load
 from radii.errors import InputError
 from radii.models.zoo.linf_distance import LinfDistance, LinfDistanceNetwork
 from radii.threat import Ball
 from radii.training.loop import train
-from radii.training.objectives.growing_power import GrowingPower
-from radii.training.objectives.objective import Moment
+from radii.training.objectives.cross_entropies import GrowingPower
+from radii.training.objectives.objective import TrainingProgress
 from radii.training.schedule import Recipe
 
 
@@ -88,7 +88,7 @@ def test_the_doors_of_certify(trained: LinfDistanceNetwork) -> None:
 
 def test_the_power_grows_to_infinity() -> None:
     objective = GrowingPower(first=8.0, last=32.0, exact=0.9)
-    powers = [objective.power(Moment(step, 100)) for step in range(100)]
+    powers = [objective.power(TrainingProgress(step, 100)) for step in range(100)]
     assert powers[0] == 8.0
     assert powers[45] == pytest.approx(16.0)
     assert powers[89] < 32
@@ -102,7 +102,7 @@ def test_refusals() -> None:
     with pytest.raises(InputError, match="float32"):
         linf_margin(LinfDistanceNetwork((4,), 2).double(), x)
     with pytest.raises(InputError, match="LinfDistance"):
-        GrowingPower().loss(nn.Linear(4, 2), x, torch.tensor([0, 1]), Moment(0, 1))
+        GrowingPower().loss(nn.Linear(4, 2), x, torch.tensor([0, 1]), TrainingProgress(0, 1))
     with pytest.raises(InputError, match="first"):
         GrowingPower(first=9.0, last=8.0)
     with pytest.raises(InputError, match="depth"):

@@ -18,16 +18,13 @@ from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.layers.aol import AOLConv2d, AOLLinear
-from radii.models.layers.cpl import CPLConv2d, CPLLinear
-from radii.models.layers.head import MarginHead
-from radii.models.layers.liresnet import LinearResidualConv2d
-from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear
-from radii.models.layers.sll import SLLConv2d, SLLLinear
-from radii.models.layers.soc import SOCConv2d
+from radii.models.layers.last_layers import MarginHead
+from radii.models.layers.orthogonal import OrthogonalConv2d, OrthogonalLinear, SOCConv2d
+from radii.models.layers.residual import CPLConv2d, CPLLinear, LinearResidualConv2d, SLLConv2d, SLLLinear
 from radii.models.layers.weightless import FirstChannels, MaxMin, ZeroBorder, ZeroChannels
-from radii.models.lipschitz.float32 import float32_error
-from radii.models.lipschitz.folding import fold
+from radii.models.lipschitz._folding import fold
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
+from radii.models.lipschitz.rounding_error import float32_error
 
 CLASSES = 3
 

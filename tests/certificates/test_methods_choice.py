@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from radii.certificates import bounds, lipschitz
-from radii.certificates.bounds.bounded import passes_needed
-from radii.certificates.choose import certify, choose, trained_bound
+from radii.bounds.bounded import Bounded
+from radii.certificates import bound_certificate, lipschitz
+from radii.certificates.choose import certify, choose, passes_needed
+from radii.certificates.margin import trained_bound
 from radii.errors import InputError
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 from radii.threat import Ball
@@ -50,7 +51,7 @@ def test_each_point_gets_its_largest_radius_and_says_by_what(threat: str) -> Non
     assert found is not None
     assert not chosen.refusals
     assert found.norm == ball.norm
-    best = bounds.certify(model, x, [ball.radius], ball.norm, "alpha-crown").radius
+    best = bound_certificate.certify(model, x, [ball.radius], ball.norm, "alpha-crown").radius
     assert bool((found.radius >= best).all())
     assert all((name != "") == (radius > 0) for name, radius in zip(found.methods, found.radius.tolist(), strict=True))
     if ball.norm == "l2":
@@ -66,7 +67,7 @@ def test_a_budget_leaves_methods_out_and_says_so() -> None:
 
 
 def test_costs_grow_with_the_method() -> None:
-    bounded, x, ball = bounds.bounded.Bounded(dense(), (8,)), inputs(), Ball("linf", 0.1)
+    bounded, x, ball = Bounded(dense(), (8,)), inputs(), Ball("linf", 0.1)
     costs = [passes_needed(bounded, x, ball, method) for method in ("ibp", "crown-ibp", "crown", "alpha-crown")]
     assert all(bool((less <= more).all()) for less, more in pairwise(costs))
     assert len({int(cost.sum()) for cost in costs}) == 4
@@ -75,7 +76,7 @@ def test_costs_grow_with_the_method() -> None:
 def test_only_neurons_whose_sign_is_open_cost_a_proof() -> None:
     """Counted beside brute force; a point that others cannot afford is still tried."""
     model, x = dense(), inputs()
-    bounded = bounds.bounded.Bounded(model, (8,))
+    bounded = Bounded(model, (8,))
     small, large = (passes_needed(bounded, x, Ball("linf", radius), "crown") for radius in (1e-6, 0.3))
     hidden = model[:3](x)  # at a radius of almost nothing no sign of the second hidden layer is open
     assert bool((hidden.abs() > 1e-3).all())
@@ -96,7 +97,7 @@ def test_only_neurons_whose_sign_is_open_cost_a_proof() -> None:
 
 
 def test_nothing_fits() -> None:
-    model = nn.Sequential(nn.Linear(8, 3), nn.Softplus()).eval()
+    model = nn.Sequential(nn.Linear(8, 3), nn.Hardshrink()).eval()
     chosen = choose(model, inputs(4), Ball("linf", 0.1))
     assert chosen.certificate is None
     assert [line.split(":")[0] for line in chosen.refusals] == ["margin", "bounds"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 import torch
 
+import radii
 from radii.certificates.nearest import certify
 from radii.errors import InputError
 from radii.threat import length
@@ -52,6 +56,82 @@ def test_faces_never_give_less_and_few_rivals_stay_sound() -> None:
 def test_a_tie_has_radius_zero() -> None:
     stored = (torch.tensor([[0.0], [1.0]]), torch.tensor([0, 1]))
     assert float(certify(torch.tensor([[0.5]]), stored).radius) == 0.0
+
+
+def exact_distance(a: list[Fraction], b: list[Fraction], norm: str) -> Fraction:
+    """The distance in ``norm``, squared for L2."""
+    steps = [abs(u - v) for u, v in zip(a, b, strict=True)]
+    return max(steps) if norm == "linf" else sum((s * s if norm == "l2" else s for s in steps), Fraction(0))
+
+
+def nearest_class(x: list[Fraction], stored: list[list[Fraction]], labels: list[int], norm: str) -> int:
+    scores = [exact_distance(x, point, norm) for point in stored]
+    return labels[scores.index(min(scores))]
+
+
+def fractions(rows) -> list[list[Fraction]]:
+    return [[Fraction(value) for value in row] for row in rows.tolist()]
+
+
+DATA = {
+    "beyond float32": lambda rng, n: rng.random((n, 3)) * 0.01 + 1e4,
+    "beyond float32, far": lambda rng, n: rng.random((n, 2)) + 2.0**40,
+    "large and small": lambda rng, n: rng.random((n, 3)) * np.array([1e12, 1.0, 1e-12]),
+    "tiny": lambda rng, n: rng.random((n, 2)) * 1e-160,
+    "near ties": lambda rng, n: rng.integers(0, 3, (n, 2)) / 3 + rng.integers(0, 2, (n, 2)) * 2.0**-52,
+    "float32": lambda rng, n: rng.random((n, 3)).astype(np.float32).astype(np.float64),
+}
+
+
+@pytest.mark.parametrize("kind", ["numpy", "tensor"])
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("data", DATA)
+def test_radii_are_true_of_the_numbers_as_given(data: str, norm: str, kind: str) -> None:
+    """The class is that of exact arithmetic, and it holds at the ends of steps towards every rival."""
+    rng = np.random.default_rng(0)
+    x, points, labels = DATA[data](rng, 12), DATA[data](rng, 20), np.arange(20) % 3
+    given = (lambda array: array) if kind == "numpy" else torch.from_numpy
+    found = radii.certify(None, given(x), "nearest", norm=norm, stored=(given(points), given(labels)))  # type: ignore[arg-type]
+    places, rows, classes = fractions(points), fractions(x), labels.tolist()
+    for row, prediction, radius in zip(rows, found.prediction.tolist(), found.radius.tolist(), strict=True):
+        assert prediction == nearest_class(row, places, classes, norm)
+        if radius == 0:
+            continue
+        for place in places:  # within the radius, straight at each stored point
+            way = exact_distance(row, place, norm)
+            length = Fraction(float(way) ** 0.5) * (1 + Fraction(1, 10**12)) if norm == "l2" else way
+            share = min(Fraction(1), Fraction(radius) * Fraction(999999, 1000000) / length) if length else Fraction(0)
+            moved = [a + share * (b - a) for a, b in zip(row, place, strict=True)]
+            assert nearest_class(moved, places, classes, norm) == prediction
+    assert data in ("tiny", "near ties") or float(found.radius.max()) > 0
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_a_point_between_two_that_float32_cannot_tell(norm: str) -> None:
+    stored = (np.array([[16777216.0], [16777218.0]]), np.array([0, 1]))
+    found = radii.certify(
+        None, np.array([[16777217.0], [16777216.9], [16777217.1]]), "nearest", norm=norm, stored=stored
+    )  # type: ignore[arg-type]
+    assert found.prediction.tolist() == [0, 0, 1]
+    assert found.radius.tolist() == pytest.approx([0.0, 0.1, 0.1], abs=1e-6)
+    assert all(found.radius <= torch.tensor([0.0, 0.1, 0.1]))
+
+
+def test_ties_of_distances_go_to_the_first_point() -> None:
+    """0.1 + 0.2 and 0.3 differ by rounding: 1/10 as a float64 is nearer to one of them, and fractions know which."""
+    x, points = np.array([[0.0, 0.0]]), np.array([[0.1, 0.2], [0.3, 0.0], [0.2, 0.1]])
+    found = certify(x, (points, np.array([0, 1, 2])), "l1")
+    assert found.prediction.tolist() == [nearest_class(*fractions(x), fractions(points), [0, 1, 2], "l1")]
+
+
+def test_labels_may_be_of_any_whole_type() -> None:
+    x, y = points()
+    for labels in (y.int(), y.double(), y.numpy().tolist(), torch.nn.functional.one_hot(y)):
+        found = certify(x, (x, labels))
+        assert found.prediction.dtype == torch.int64
+        assert torch.equal(found.prediction, y)
+    with pytest.raises(InputError, match="fractions"):
+        certify(x, (x, y + 0.5))
 
 
 def test_bad_input_is_said() -> None:

@@ -18,7 +18,7 @@ def test_one_dataset(app, tmp_path) -> None:
     found = json.loads(result.stdout)
     assert found["name"] == "digits"
     assert found["test"]["share_possible"] == 1.0
-    assert "permits a perfect robust classifier" in found["verdict"][0]
+    assert "right and robust on all of them" in found["verdict"][0]
     assert found["shape"]["components_for_variance"]["0.5"] == 5
     assert (tmp_path / "p.png").stat().st_size > 500
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from radii.cli import terminal
 from radii.models.io.bundle import Architecture, save_bundle
+from radii.tables import ChartSpec
 
 
 @pytest.fixture
@@ -51,6 +53,22 @@ def test_certify_prints_and_writes(radii: Callable, bundle: Path, tmp_path: Path
     again = radii("certify", bundle, "digits", "--points", 50, "--threat", "l2:0.01", "--threat", "l2:36/255")
     assert "found, not computed again" in again.out
     assert plot.read_text().lstrip().startswith("<svg")
+
+
+def test_chart_and_table_agree_at_the_radii_that_were_asked(
+    radii: Callable, bundle: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[ChartSpec] = []
+    monkeypatch.setattr(terminal, "draw", lambda chart, _: drawn.append(chart))
+    threats = [word for radius in ("0.0123", "36/255", "0.7") for word in ("--threat", f"l2:{radius}")]
+    words = ("certify", bundle, "digits", "--points", 50, *threats, "--json", tmp_path / "c.json")
+    assert radii(*words, "--plot", tmp_path / "c.svg").code == 0
+    (margin,) = json.loads((tmp_path / "c.json").read_text())["certificates"]
+    line = {row["radius"]: row["accuracy"] for row in drawn[0].rows}
+    assert {row["radius"]: line[row["radius"]] for row in margin["certified"]} == {
+        row["radius"]: row["accuracy"] for row in margin["certified"]
+    }
+    assert drawn[0].x.heading == "L2 radius"
 
 
 def test_the_cheaper_bound(radii: Callable, bundle: Path) -> None:

@@ -116,7 +116,7 @@ FLAGS = {
     "settings file that is not there": (("--config", "no.toml"), "no.toml does not exist"),
     "a seed that is no number": (("--seed", "x"), "--seed"),
     "a device that is not here": (("--device", "cuda:7", "epochs=1"), "'cuda:7' cannot be used"),
-    "a device that does not exist": (("--device", "gpu", "epochs=1"), "'gpu' cannot be used"),
+    "a device that does not exist": (("--device", "gpu", "epochs=1"), "No device is called 'gpu'"),
     "unknown option": (("--modle", "lenet5"), "--modle"),
     "JSON to a place that cannot be": (("--json", "/dev/null/x.json", "epochs=1"), "x.json cannot be written"),
 }
@@ -167,7 +167,7 @@ def test_bad_flags(case: str, tmp_path: Path, radii: Callable, monkeypatch: pyte
         ("linf:-0.1", "at least 0"),
         ("linf:8/0", "divides by zero"),
         ("l7:0.1", "No norm is called 'l7'"),
-        ("0.3", "not understood"),
+        ("0.3", "Write l2:0.3 or linf:0.3"),
         ("l2:much", "not a number"),
     ],
 )
@@ -226,17 +226,17 @@ def test_a_full_disk(radii: Callable, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 MISSING = {
-    "verify no.onnx no.vnnlib": "no.vnnlib cannot be read as VNN-LIB: No such file",
-    "verify --instances no.csv": "no.csv cannot be read as a list of instances: No such file",
-    "check no.proof": "no proof no.proof",
+    "verify no.onnx no.vnnlib": "There is no file no.onnx.",
+    "verify --instances no.csv": "There is no file no.csv.",
+    "check no.proof": "There is no file no.proof.",
     "gate no.pt digits --require clean>=0.5": "The model no.pt does not exist",
-    "gate no.py:f digits --require clean>=0.5 --against no.json": "no.json is not the result of a gate: No such file",
+    "gate timm:net digits --require clean>=0.5 --against no.json": "There is no file no.json.",
     "assess digits --model no.pth --threat linf:0.1": "The model no.pth does not exist",
     "evaluate no.onnx digits --threat linf:0.1": "The model no.onnx does not exist",
     "audit no.csv": "There is no file or folder 'no.csv'",
     "train no.npz": "There is no file or folder 'no.npz'",
-    "study run no.toml": "The study file no.toml does not exist",
-    "forecast no.json": "no.json is not a JSON file of scaling curves: No such file",
+    "study run no.toml": "There is no file no.toml.",
+    "forecast no.json": "There is no file no.json.",
 }
 
 
@@ -298,4 +298,4 @@ def test_a_study_file_with_an_impossible_width_computes_nothing(radii: Callable,
         outcome, "lipschitz-mlp cannot be built for digits: width must be even and at least the 64 inputs"
     )
     assert "got 32" in outcome.err
-    assert json.loads(radii("runs", "--json", "-").out) == []
+    assert json.loads(radii("runs", "--json", "-").out)["runs"] == []

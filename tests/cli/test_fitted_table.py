@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from radii.cli.terminal import table
-from radii.studies.results import SHIPPED, read
+from radii.studies.results import read, shipped_folders
 from radii.studies.study import registered_study
 from radii.tables import Table, listing
 
@@ -51,7 +51,9 @@ def test_no_number_is_cut_off_or_broken(data: st.DataObject, columns: int, rows:
     assert pieces(cell for line in lines for cell in line) <= pieces(cells(shown))
 
 
-@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(path for folder in shipped_folders() for path in folder.glob("*.json")), ids=lambda path: path.stem
+)
 def test_the_results_of_every_study_can_be_read_in_80_columns(path: Path) -> None:
     evidence = read(path)
     content = registered_study(evidence.study).analyze(evidence.measured).table

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from radii.forecasting.links import LINKS
+from radii.forecasting._posterior import LINKS
 from radii.randomness import numpy_stream
 from simulated_curves import Truth
 
@@ -26,7 +26,7 @@ def source(tmp_path: Path) -> Path:
 def test_table_words_and_json(radii: Callable, source: Path) -> None:
     done = radii("forecast", source, "--target", 0.65, "--at", 80_000, "--factor", 1000, "--json", "-")
     assert done.code == 0, done.err
-    assert "65.0% needs" in done.err, "with --json - people read stderr"
+    assert "Reaching 65.0% takes" in done.err, "with --json - people read stderr"
     assert "refused" in done.err
     found = json.loads(done.out)
     assert [curve["model"] for curve in found["curves"]] == ["AOL", "CPL"]
@@ -51,7 +51,9 @@ def test_one_curve_is_drawn(radii: Callable, source: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--target", 1.5), "A target must lie above chance"),
+        (("--target", 1.5), "--target must be an accuracy between 0 and 1"),
+        (("--target", 70), "Did you mean 0.7?"),
+        (("--target", 0.01), "A target must lie above chance"),
         (("--curve", "soc"), "No curve of"),
         (("--plot", "law.png"), "A picture shows one curve"),
         (("--ceiling", 0.5), "Values must lie in"),

@@ -71,8 +71,8 @@ def test_a_gate_passes_fails_and_compares(
     assert "drop" in case.find("failure").get("message")  # type: ignore[union-attr, operator]
     below = radii("gate", *models["bad"], "--require", "clean>=0.95", "--suite", "fast", "--badge", badge)
     assert below.code == 1
-    assert "below the floor" in below.out
-    assert json.loads(badge.read_text())["message"] == "below 95%"
+    assert "FAIL: " in below.out
+    assert json.loads(badge.read_text())["message"] == "fails 95%"
 
     card = tmp_path / "README.md"
     assert radii("card", last, "--out", card).code == 0
@@ -98,8 +98,8 @@ def test_a_card_of_an_evaluation(radii: Callable[..., object], models: dict[str,
     ("words", "sentence"),
     [
         (["--require", "robust>=0.4"], "need a threat"),
-        (["--require", "clean>=0.9", "--alpha", "0.9"], "less than 0.5"),
-        (["--require", "clean>=0.9", "--against", "nothing.json"], "is not the result of a gate"),
+        (["--require", "clean>=0.9", "--alpha", "0.9"], "--alpha must be from 1e-12 to 0.5"),
+        (["--require", "clean>=0.9", "--against", "nothing.json"], "There is no file nothing.json"),
         (["--require", "clean>=0.9", "--suite", "nope"], "No suite"),
         (["--require", "clean>=0.03"], "margin must be above 0 and below the floor"),
         ([], "--require"),

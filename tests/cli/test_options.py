@@ -40,7 +40,7 @@ def test_a_name_has_one_type_and_one_meaning() -> None:
             for flag in option.opts:
                 seen[flag.lstrip("-")][kind, meaning].append(" ".join(path))
     for flag, meanings in seen.items():
-        if flag in ("out", "method", "model"):  # main output file, way of working, network: each command says which
+        if flag in ("out", "method", "model", "threat"):  # each command says which file, way, network or threats
             assert len({kind for kind, _ in meanings}) == 1, meanings
             continue
         assert len(meanings) == 1, f"--{flag} means {dict(meanings)}"
@@ -76,15 +76,12 @@ def _root() -> Any:
     ("words", "sentence"),
     [
         (("audit", "digits", "--eps", "8/255"), "Write --threat NORM:RADIUS instead of --eps"),
-        (("audit", "digits", "--workers", "2"), "Write --threads instead of --workers"),
-        (("audit", "digits", "--work", "folder"), "a killed audit continues by itself"),
         (("certify", "nearest", "digits", "--radius", "0.1"), "Write --threat NORM:RADIUS instead of --radius"),
-        (("study", "run", "separation", "--out", "folder"), "Write --store FOLDER instead of --out"),
         (("audit", "digits", "--norm", "l2", "--threat", "l2:1"), "either --threat NORM:RADIUS or --norm NORM"),
         (("certify", "nearest", "digits", "--threat", "l2:1", "--threat", "linf:1"), "must have one norm"),
     ],
 )
-def test_old_spellings_name_the_new_option(radii: Callable, words: tuple[str, ...], sentence: str) -> None:
+def test_options_of_other_programs_name_ours(radii: Callable, words: tuple[str, ...], sentence: str) -> None:
     outcome = radii(*words)
     assert outcome.code == 2
     assert sentence in outcome.err

@@ -244,7 +244,7 @@ def test_a_graph_that_torch_cannot_run_is_asked(
 ) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    network = nn.Sequential(*trained, nn.Hardswish()).eval()
+    network = nn.Sequential(*trained, nn.Hardshrink()).eval()
     torch.onnx.export(network, (torch.rand(1, 1, 8, 8),), "swish.onnx", dynamo=True, verbose=False)
     outcome = radii("evaluate", "swish.onnx", "digits", "--threat", "linf:0.02", "--points", "10")
     assert outcome.code == 0, outcome.err

@@ -17,7 +17,7 @@ from radii.data import sources
 from radii.report.html import render
 from radii.report.live import LiveReport, served
 from radii.runs.store import Store
-from radii.studies.assess import plan_assessment
+from radii.studies.assess import AssessmentRequest
 
 FACTORY = """
 from torch import nn
@@ -83,7 +83,7 @@ def test_mistakes_are_one_sentence(radii: Callable[..., object], weights: list[P
 
 def test_the_growing_report_waits_grows_and_ends_with_the_file(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    plan = plan_assessment("digits", "l2:0.3", epochs=1, points=20, suite="fast", store=store, forecast=False)
+    plan = AssessmentRequest("digits", "l2:0.3", epochs=1, points=20, suite="fast", forecast=False).plan(store)
     live = LiveReport(plan, store)
 
     def fetched(host: str = "") -> str:
@@ -93,16 +93,16 @@ def test_the_growing_report_waits_grows_and_ends_with_the_file(tmp_path: Path) -
 
     with served(live) as address:
         assert address.startswith("http://127.0.0.1:")
-        assert "0 of 5 steps are done" in fetched()
+        assert "0 of 7 steps are done" in fetched()
         assert 'http-equiv="refresh"' in fetched()
         with pytest.raises(urllib.error.HTTPError, match="403"):
             fetched("evil.example:80")
-        for step in [*plan.trainings.values(), plan.audit, *plan.evaluations.values()][:4]:
+        for step in [*plan.trainings.values(), plan.audit, *plan.evaluations.values()][:5]:
             store.ensure(step)
         grown = fetched()
-        assert "4 of 5 steps are done" in grown
-        assert "Robust accuracy of standard lies between" in grown
-        final = render(live._report(5))
+        assert "5 of 7 steps are done" in grown
+        assert "Robust accuracy of standard " in grown
+        final = render(live._report(7))
         live.finish(final)
         assert fetched() == final
         assert live.fetched.is_set()

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from radii import progress
 from radii.cli import main, terminal
 from radii.cli.main import guarded
-from radii.cli.terminal import clean
 from radii.errors import InputError
+from radii.files import write_manifest
 from radii.runs.planning import train
+from radii.text import clean
 from radii.training.schedule import Recipe
 
 EVIL = {
@@ -170,7 +175,7 @@ def test_one_damaged_run_does_not_hide_the_others(radii: Callable) -> None:
     (runs[2].folder / "env.json").unlink()
     listed = radii("runs", "--json", "-")
     assert listed.code == 0, listed.err
-    rows = {row["run"]: row["what"] for row in json.loads(listed.out)}
+    rows = {row["run"]: row["what"] for row in json.loads(listed.out)["runs"]}
     assert all("damaged" in rows[run.id] for run in runs[:3])
     assert "mlp" in rows[runs[3].id]
     checked = radii("runs", "check", "--json", "-")
@@ -184,29 +189,14 @@ def test_one_damaged_run_does_not_hide_the_others(radii: Callable) -> None:
     assert radii("runs", "check").code == 0
 
 
-def test_check_gives_old_runs_their_checksums(radii: Callable) -> None:
-    run = train("digits", "mlp", recipe=Recipe(epochs=1)).run
-    (run.folder / "manifest.json").unlink()
-    assert radii("runs", "show", run.id).code == 0
-    checked = radii("runs", "check")
-    assert "1 of an older version got checksums." in checked.out
-    weights = run.folder / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-3] ^= 16
-    weights.write_bytes(content)
-    refused = radii("evaluate", run.id, "digits", "--threat", "l2:0.1", "--points", 5)
-    assert refused.code == 2
-    assert "the content of model.safetensors has changed" in refused.err
-
-
 def test_runs_of_two_machines_are_told_apart(radii: Callable) -> None:
     one, two = (train("digits", "mlp", recipe=Recipe(epochs=1), seed=seed).run for seed in range(2))
-    (two.folder / "manifest.json").unlink()
     environment = two.environment
     environment["threads"], environment["versions"]["torch"] = 8, "1.0"
     (two.folder / "env.json").write_text(json.dumps(environment))
+    write_manifest(two.folder)
     compared = radii("runs", "compare", one.id, two.id, "--json", "-")
-    fields = {row["field"]: (row["first"], row["second"]) for row in json.loads(compared.out)}
+    fields = {row["field"]: (row["first"], row["second"]) for row in json.loads(compared.out)["differences"]}
     assert fields["environment.threads"] == (1, 8)
     assert fields["environment.versions.torch"][1] == "1.0"
     assert not {"environment.seconds", "environment.cpu_seconds"} & fields.keys()
@@ -263,3 +253,39 @@ def test_a_signal_while_the_program_starts_is_a_sentence() -> None:
     assert ended.returncode == 130
     assert "Interrupted" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_the_bar_at_80_columns_keeps_count_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = StringIO()
+    console = terminal.CleanConsole(file=written, force_terminal=True, width=80, highlight=False)
+    monkeypatch.setattr(terminal, "errors", console)
+    display = terminal.RichDisplay()
+    with display.task("training on a dataset with a long name", 2500, "steps") as task:
+        task.advance(171, "loss 0.184, accuracy 96.7%, 21,504 inputs/s")
+        console.print(display._bars.get_renderable())
+    line = next(text for text in written.getvalue().splitlines() if "171/2500" in text)
+    assert " left" in line
+    assert "━" in line
+    assert len(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line)) <= 80
+
+
+def test_a_log_ends_with_how_it_ended() -> None:
+    for raised, ends in ((None, "Square: done in 0 s, 45 broken, 0 to go"), (ValueError, "Square: stopped in 0 s")):
+        written = StringIO()
+        with suppress(ValueError), progress.TextDisplay(written, over=False).task("Square", 100, "points") as task:
+            task._told -= 11  # as if the last line were old
+            task.advance(45, "45 broken, 0 to go")
+            if raised is not None:
+                raise raised
+        assert written.getvalue().splitlines()[-1].startswith(ends)
+
+
+def test_a_terminal_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "a third of the radius at which papers attack MNIST " * 4
+    written = StringIO()
+    terminal.CleanConsole(file=written, force_terminal=True, width=80).print(sentence, soft_wrap=True)
+    lines = written.getvalue().splitlines()
+    assert all(set(line.split()) <= set(sentence.split()) for line in lines)
+    file = StringIO()
+    terminal.CleanConsole(file=file, width=80).print(sentence, soft_wrap=True)
+    assert len(file.getvalue().splitlines()) == 1

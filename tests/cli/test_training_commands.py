@@ -9,7 +9,18 @@ from pathlib import Path
 
 def test_a_recipe_at_the_smallest_budget(radii: Callable, tmp_path: Path) -> None:
     words = ("train", "digits", "--recipe", "ding-mnist", "--budget", "smoke", "steps=3")
-    made = radii(*words, "--tensorboard", tmp_path / "tb", "--plot", tmp_path / "curve.svg", "--summary", "--json", "-")
+    made = radii(
+        *words,
+        "--log",
+        f"tensorboard:{tmp_path / 'tb'}",
+        "--log",
+        f"csv:{tmp_path / 'curve.csv'}",
+        "--plot",
+        tmp_path / "curve.svg",
+        "--summary",
+        "--json",
+        "-",
+    )
     assert made.code == 0, made.err
     run = json.loads(made.out)
     spec = json.loads((Path(run["folder"]) / "spec.json").read_text())["spec"]
@@ -19,6 +30,7 @@ def test_a_recipe_at_the_smallest_budget(radii: Callable, tmp_path: Path) -> Non
     assert spec["model"]["arguments"]["widen"] == 0.125
     assert list((tmp_path / "tb").glob("events.out.tfevents.*"))
     assert (tmp_path / "curve.svg").stat().st_size > 1000
+    assert (tmp_path / "curve.csv").read_text().splitlines()[1].startswith(f"{run['run']},1,loss,")
     assert "multiply-adds" in made.err
 
 
@@ -52,7 +64,7 @@ def test_mistakes_are_sentences(radii: Callable) -> None:
         (("train", "digits", "--recipe", "certfied"), "Did you mean 'certified'"),
         (("train", "digits", "--recipe", "certified", "--budget", "paper"), "No budget is called 'paper'"),
         (("train", "digits", "--recipe", "certified", "--model", "mlp"), "leave --model and --method out"),
-        (("train", "digits", "--threat", "l2:1"), "belongs to --recipe certified"),
+        (("train", "digits", "--threat", "l2:1"), "belongs to --recipe standard, robust and certified"),
         (("train", "digits", "optimizer.kind=manifold"), "needs a model with orthogonal parameters"),
         (("train", "digits", "optimizer.drops=[0.5]"), "optimizer.schedule=steps"),
         (("train", "digits", "--method", "adversarial", "method.threat=linf:x"), "is not a number"),

@@ -202,7 +202,7 @@ def test_workers_of_ray_import_nothing_from_the_folder_in_which_one_works(here: 
 
 
 def test_rays_workers_get_only_folders_that_the_program_imports_from_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    from radii.runs.executors.ray_cluster import OwnPath
+    from radii.runs.executors._ray_cluster import OwnPath
 
     monkeypatch.setattr(sys, "path", ["/own/script", "/python/lib"])
     path = OwnPath()

@@ -56,7 +56,7 @@ def test_the_picture_shows_the_pixels(tmp_path: Path) -> None:
         (["digits", "--out", "gallery.txt"], "must be a .png"),
         (["digits", "--chain", "gamma:2+pca:1-4", "--out", "g.png"], "pca must be the first"),
         (["digits", "--chain", "subset:10", "--out", "g.png"], "says which points there are"),
-        (["digits", "--smooth", "0", "--out", "g.png"], "from 1 to the image's side"),
+        (["digits", "--smooth", "0", "--out", "g.png"], "the filter's length in pixels, at least 1"),
         (["digts"], "Did you mean 'digits'"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from radii.data.batches import Augmentation, Batches, erase_square, random_crop
+from radii.data.batches import Augmentation, Batches, _erase_square, _random_crop
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.randomness import stream
@@ -56,13 +56,14 @@ def test_epochs_steps_and_seeds_draw_differently(dataset: Dataset) -> None:
 def test_crops_are_windows_of_the_mirror_padded_image() -> None:
     x = torch.rand(6, 2, 5, 7)
     offset = torch.stack([torch.arange(6) % 5, torch.tensor([4, 0, 2, 1, 3, 4])])
-    out = random_crop(x, 2, offset)
+    out = _random_crop(x, 2, offset)
     padded = np.pad(x.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
     for i in range(6):
         top, left = int(offset[0, i]), int(offset[1, i])
         assert (out[i].numpy() == padded[i, :, top : top + 5, left : left + 7]).all()
-    assert torch.equal(random_crop(x, 2, torch.full((2, 6), 2)), x)
-    assert torch.equal(random_crop(x, 2, torch.tensor([[1], [3]])), random_crop(x, 2, torch.tensor([[1] * 6, [3] * 6])))
+    assert torch.equal(_random_crop(x, 2, torch.full((2, 6), 2)), x)
+    moved = torch.tensor([[1], [3]])
+    assert torch.equal(_random_crop(x, 2, moved), _random_crop(x, 2, moved.expand(2, 6)))
 
 
 def test_erased_squares_have_one_size_and_the_mean_color(dataset: Dataset) -> None:
@@ -77,7 +78,7 @@ def test_erased_squares_have_one_size_and_the_mean_color(dataset: Dataset) -> No
     assert max(left for _, left in places) == 6
     plain = dataset.tensors()[0][batches.order(0)]
     assert torch.equal(torch.where(erased[:, None], 0, x), torch.where(erased[:, None], 0, plain))
-    one = erase_square(torch.zeros(1, 1, 4, 4), torch.tensor([[1], [2]]), 2, torch.ones(1))
+    one = _erase_square(torch.zeros(1, 1, 4, 4), torch.tensor([[1], [2]]), 2, torch.ones(1))
     assert one[0, 0].nonzero().tolist() == [[1, 2], [1, 3], [2, 2], [2, 3]]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from radii.data import cache, sources
-from radii.data.formats import decoding
+from radii.data.formats import _decoding as decoding
 from radii.errors import InputError
 
 from .conftest import encoded  # type: ignore[import-not-found]
@@ -113,7 +113,7 @@ def test_a_killed_decode_leaves_nothing_that_looks_whole(parquet_folder: Folder)
     program = """
 import os, signal, sys
 from radii.data import sources
-from radii.data.formats import decoding
+from radii.data.formats import _decoding as decoding
 def half(source, out, path, what, steps=()):
     out[: len(source) // 2] = 1
     out.flush()
@@ -133,7 +133,7 @@ def test_racing_loaders_decode_once(parquet_folder: Folder, tmp_path: Path) -> N
     program = """
 import sys, time
 from radii.data import sources
-from radii.data.formats import decoding
+from radii.data.formats import _decoding as decoding
 real = decoding.decode
 def slow(source, out, path, what, steps=()):
     with open(sys.argv[2], "a") as log:

@@ -19,7 +19,9 @@ import pytest
 from PIL import Image
 
 from radii.data import sources
-from radii.data.formats import decoding, npz, reader
+from radii.data.formats import _decoding as decoding
+from radii.data.formats import _npz as npz
+from radii.data.formats import _reader as reader
 from radii.errors import InputError
 
 from .conftest import encoded, write_parquet  # type: ignore[import-not-found]
@@ -188,7 +190,7 @@ def test_many_images_are_decoded_in_processes(
 SCRIPT = """
 import os, sys
 from radii.data import sources
-from radii.data.formats import decoding
+from radii.data.formats import _decoding as decoding
 decoding.IMAGES_PER_PROCESS, decoding.CHUNK, decoding._cores = 2, 2, lambda: 2
 print(len(sources.load(sys.argv[1]).train), flush=True)
 """

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from radii.data.image_size import crop, gray, parse_size, resize
+from radii.data._image_size import crop, gray, parse_size, resize
 from radii.data.sources import load
 from radii.errors import InputError
 

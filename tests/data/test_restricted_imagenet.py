@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from radii.data import sources
-from radii.data.restricted_imagenet import CLASSES, GROUPS, link_groups
+from radii.data._restricted_imagenet import CLASSES, GROUPS, link_groups
 from radii.errors import InputError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from radii.data import cache, hub, sources
-from radii.data.formats import decoding
+from radii.data.formats import _decoding as decoding
 from radii.errors import InputError
 
 

@@ -11,9 +11,15 @@ import torch
 from torch import nn
 
 import radii
+from radii.attacks.apgd import APGD
+from radii.attacks.fab import FAB
+from radii.attacks.minimum_norm import MinimumNorm
+from radii.attacks.square import Square
 from radii.data.sources import load
 from radii.errors import InputError
-from radii.runs.inputs import ball_on
+from radii.evaluation.feature_changes import smallest_changes
+from radii.randomness import stream
+from radii.runs.component_specs import ball_on
 from radii.threat import Ball
 
 RNG = np.random.default_rng(0)
@@ -161,3 +167,136 @@ def test_archives_and_folders_of_other_files_say_what_to_do(tmp_path: Path) -> N
     (tmp_path / "phone" / "cats" / "1.heic").touch()
     with pytest.raises(InputError, match=r"holds neither parquet files nor images \(1 \.heic\)"):
         load(str(tmp_path / "phone"))
+
+
+CREDIT = """label = "result"
+immutable = ["age"]
+integer = ["children"]
+increasing = ["years"]
+
+[range]
+debt = [0, 60000]
+
+[[relation]]
+weights = { debt = 1, income = -1 }
+at-most = 0
+"""
+
+
+@pytest.fixture
+def credit(tmp_path: Path) -> Path:
+    """Columns of very different units; the share of debt decides."""
+    rng = np.random.default_rng(7)
+    income = rng.normal(50_000, 10_000, 120).clip(20_000, 66_000).round()
+    frame = pd.DataFrame({"income": income, "debt": (income * rng.uniform(0.1, 0.9, 120)).round()})
+    frame["age"], frame["children"], frame["years"] = (rng.integers(0, top, 120) for top in (80, 5, 30))
+    frame["result"] = np.where(frame["debt"] > 0.5 * frame["income"], "bad", "good")
+    frame.to_csv(tmp_path / "credit.csv", index=False)
+    (tmp_path / "credit.toml").write_text(CREDIT)
+    return tmp_path / "credit.csv"
+
+
+def test_a_bare_radius_on_unlike_columns_is_questioned(credit: Path) -> None:
+    data = load(str(credit))
+    with pytest.raises(InputError, match=r"children has .* (income|debt) has .* write linf:0\.1sd .* \[scale\]"):
+        ball_on(Ball.parse("linf:0.1"), data)
+    ball = ball_on(Ball.parse("linf:0.1sd"), data)
+    assert ball.scale == pytest.approx(data.train.x.std(0, dtype=np.float64))
+    assert (ball.box, ball.fixed, str(ball)) == (None, (2,), "linf:0.1sd,nobox")
+    assert (ball.limits.whole, ball.limits.rising) == ((3,), (4,))
+    assert ball_on(Ball("linf", 0.0), data).scale == (), "nothing moves in a ball of radius 0"
+    credit.with_suffix(".toml").write_text(CREDIT.replace("immutable", "scale = 1\nimmutable"))
+    assert ball_on(Ball.parse("linf:0.1"), load(str(credit))).scale == (1.0,) * 5
+
+
+def test_features_in_0_1_and_of_like_spread_need_no_unit(table: Path, tmp_path: Path) -> None:
+    table.with_suffix(".toml").write_text('drop = ["color"]')
+    assert ball_on(Ball.parse("linf:0.1"), load(f"{table}+label:result")).scale == ()
+    (tmp_path / "like.csv").write_text("a,b,label\n" + "".join(f"{i},{5 - i % 7},{i % 2}\n" for i in range(20)))
+    assert ball_on(Ball.parse("linf:0.1"), load(str(tmp_path / "like.csv"))).scale == ()
+    with pytest.raises(InputError, match="has images: write linf:8/255"):
+        ball_on(Ball.parse("linf:0.1sd"), load("digits"))
+
+
+def test_a_scale_beside_the_table(credit: Path) -> None:
+    scale = "\n[scale]\nincome = 1000\ndebt = 500\nchildren = 1\nyears = 2\n"
+    credit.with_suffix(".toml").write_text(CREDIT + scale)
+    data = load(str(credit))
+    assert ball_on(Ball.parse("l1:2"), data).scale == (1000.0, 500.0, 1.0, 1.0, 2.0)
+    assert ball_on(Ball.parse("l1:2sd"), data).scale != (1000.0, 500.0, 1.0, 1.0, 2.0)
+    assert data.train.digest != load(f"{credit}+subset:96").train.digest
+    audited = radii.audit(data, norm="l2", epsilon=0.5)
+    by_hand = radii.audit(data.train.x / np.array([1000, 500, 1, 1, 2], np.float32), data.train.y, norm="l2")
+    assert audited.train.distance.min() > by_hand.train.distance.min()  # an immutable feature keeps points apart
+    credit.with_suffix(".toml").write_text(CREDIT + scale.replace("years = 2", ""))
+    with pytest.raises(InputError, match=r"\[scale\] of .*credit\.toml misses years"):
+        load(str(credit))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('integer = ["children"]', 'integer = ["height"]'), "height"),
+        (("[0, 60000]", "[0, 10]"), r"debt of row \d+ is .*outside its range \[0, 10\]"),
+        (("[0, 60000]", "[9, 1]"), r"range\.debt must be \[least, greatest\]"),
+        (("at-most = 0", "at-most = -1e6"), r"row \d+ breaks the relation"),
+        (("at-most = 0", "most = 0"), "at-least, at-most or equals"),
+        (('label = "result"', 'label = "result"\nscale = 0'), "the scale of every column must be positive"),
+        (('label = "result"', 'label = "result"\nscale = "sd"'), "scale must be a table"),
+        (('immutable = ["age"]', "immutable = 3"), "immutable must be a list"),
+    ],
+)
+def test_mistakes_of_the_notes_are_one_sentence(credit: Path, change: tuple[str, str], message: str) -> None:
+    credit.with_suffix(".toml").write_text(CREDIT.replace(*change))
+    with pytest.raises(InputError, match=message):
+        load(str(credit))
+
+
+def test_attacks_respect_the_notes_and_say_the_change_in_units(credit: Path) -> None:
+    """Every success obeys rules that are checked by hand; the row that is told adds up to its distance."""
+    data = load(str(credit))
+    x, y = data.test.tensors()
+    net = nn.Linear(5, 2)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[0.5, -1.0, 40.0, 4000.0, 300.0], [-0.5, 1.0, -40.0, -4000.0, -300.0]]) / 1e4)
+        net.bias.zero_()
+    y = net(x).argmax(1)
+    for text in ("linf:1sd", "l2:1.5sd", "l1:2sd"):
+        ball = ball_on(Ball.parse(text), data)
+        for attack in (APGD("ce", steps=20), FAB(steps=10), Square(queries=40), MinimumNorm(steps=20)):
+            found = attack(net, x, y, ball, stream(0))
+            assert bool(found.broken.any()), (text, attack)
+            new, old = found.x_adv[found.broken].double(), x[found.broken].double()
+            assert torch.equal(new[:, 2], old[:, 2])
+            assert torch.equal(new[:, 3], new[:, 3].round())
+            assert bool((new[:, 4] >= old[:, 4]).all())
+            assert bool(((new[:, 1] >= 0) & (new[:, 1] <= 60_000) & (new[:, 1] <= new[:, 0] * (1 + 1e-4))).all())
+            assert bool(ball.contains(new.float(), old.float()).all())
+        (change,) = smallest_changes(x, found.x_adv, found.broken.numpy(), ball, data.test.rules.names)
+        sizes = np.abs([feature.in_scale for feature in change.features])
+        power = {"linf": np.inf, "l2": 2, "l1": 1}[ball.norm]
+        assert np.linalg.norm(sizes, power) == pytest.approx(change.distance)
+        assert "children" in {feature.feature for feature in change.features} or change.distance < 1
+        assert change.table(ball).rows[0]["feature"] == change.features[0].feature
+    scores = radii.evaluate(net, x[:8], y[:8], ball_on(Ball.parse("linf:0.3sd"), data), suite="fast", alarms=False)
+    assert bool((scores.points.proved_radius <= scores.points.changed_radius).all())
+    assert scores.points.proved.any()
+
+
+def test_rows_on_an_equation_stay_on_it(tmp_path: Path) -> None:
+    """total = first + second: what an attack returns obeys it up to float32, and it finds something."""
+    first, second = RNG.random((2, 60)) * 10
+    frame = pd.DataFrame({"first": first, "second": second, "total": first + second, "label": first > 5})
+    frame.to_csv(tmp_path / "sum.csv", index=False)
+    notes = "[[relation]]\nweights = { first = 1, second = 1, total = -1 }\nequals = 0\n"
+    (tmp_path / "sum.toml").write_text(notes)
+    data = load(str(tmp_path / "sum.csv"))
+    net = nn.Linear(3, 2)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[-1.0, 0.3, 0.0], [1.0, -0.3, 0.0]]))
+        net.bias.copy_(torch.tensor([5.0, -5.0]))
+    x, _ = data.test.tensors()
+    found = radii.attack(net, x, net(x).argmax(1), ball_on(Ball.parse("linf:0.5sd"), data))
+    assert bool(found.broken.any())
+    new = found.x_adv[found.broken].double()
+    assert torch.allclose(new[:, 0] + new[:, 1], new[:, 2], rtol=2e-5)

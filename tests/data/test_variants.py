@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import radii
 from radii.data import sources, variants
 from radii.data.dataset import as_float
+from radii.data.variant_chain import KINDS
 from radii.errors import InputError
 
 LEVELS = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
@@ -166,3 +169,23 @@ def test_published_volumes_of_saturated_cifar_come_out(real_data: Path, monkeypa
     published = {2: -12354, 4: -12394, 8: -12477, 16: -12657, 64: -13620, 256: -14747, math.inf: -15342}
     for p, value in published.items():
         assert int(log2_volume(variants.saturate(x, p), 8 / 255)) == value
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.pixels])
+def test_every_variant_of_pixels_has_its_function(name: str) -> None:
+    """The table names modules by strings, which a module that is renamed would leave behind."""
+    assert callable(getattr(import_module(str(KINDS[name].pixels)), name))
+
+
+@pytest.mark.parametrize("name", ["resize:4", "crop:4", "gray"])
+def test_sizes_of_images_in_memory(name: str) -> None:
+    side = {"resize:4": 4, "crop:4": 4, "gray": 8}[name]
+    assert radii.load(f"digits+binarize+{name}").shape == (1, side, side)
+
+
+@pytest.mark.parametrize(
+    "name", ["digits+smooth:" + "9" * 5000, "x" * 5000, "digits+saturate:" + "a" * 400, "x" * 300 + ".csv"]
+)
+def test_a_name_too_long_for_a_file(name: str) -> None:
+    with pytest.raises(InputError):
+        radii.load(name)

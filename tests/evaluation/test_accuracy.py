@@ -10,11 +10,11 @@ from radii.errors import ContradictionError, InputError
 from radii.evaluation.accuracy import (
     Accuracy,
     Bracket,
+    _check_radii,
     accuracy,
     accuracy_curve,
     bracket,
     certified_curve,
-    check_radii,
     curve_rows,
     radius_quantile,
 )
@@ -58,9 +58,9 @@ def test_the_curve_counts_by_hand() -> None:
 
 
 def test_a_proved_radius_above_a_broken_one_is_loud() -> None:
-    check_radii(np.array([0.3]), np.array([0.3]))
+    _check_radii(np.array([0.3]), np.array([0.3]))
     with pytest.raises(ContradictionError, match=r"proved 0\.31, broken 0\.3"):
-        check_radii(np.array([0.0, 0.31]), np.array([0.0, 0.3]))
+        _check_radii(np.array([0.0, 0.31]), np.array([0.0, 0.3]))
     with pytest.raises(ContradictionError):
         accuracy_curve(np.array([0.31]), np.array([0.3]), [0.1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from torch import Tensor, nn
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import choose
 from radii.errors import ContradictionError, InputError
-from radii.evaluation.evaluate import evaluate
+from radii.evaluation.evaluate import evaluate, joined
+from radii.evaluation.scores import PointTable
 from radii.models.classifier import predict
+from radii.runs.record_files import read_record, write_record
 from radii.threat import Ball, Norm, converted, length
 
 
@@ -51,7 +54,10 @@ def test_the_bracket_closes_on_the_truth(line: tuple[nn.Linear, Tensor, Tensor, 
     assert (scores.points.broken_radius[~right] == 0).all()
 
 
-def test_proved_points_are_not_attacked(line: tuple[nn.Linear, Tensor, Tensor, Tensor]) -> None:
+def test_proved_points_are_not_attacked(
+    line: tuple[nn.Linear, Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("radii.evaluation.evaluate.exact_errors", lambda *_: None)  # which asks about every point
     model, x, y, radius = line
     ball = Ball("l2", float(radius.median()), None)
     certificate = exact(model, x, radius, 1 - 1e-6)
@@ -177,7 +183,7 @@ def test_the_strongest_proof_is_the_default(line: tuple[nn.Linear, Tensor, Tenso
     ball = Ball("l2", float(radius.median()), None)
     scores = evaluate(model, x, y, ball, suite="fast", radii=False)
     assert scores.robust.proved.correct > 0
-    assert scores.certificate_method == "margin"
+    assert scores.certificate_method == "linear", "exact"
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
@@ -196,3 +202,24 @@ def test_complete_verification_closes_brackets(norm: Norm) -> None:
     assert (closed.points.proved != closed.points.changed).all()  # nothing is left between
     assert closed.certificate_method == "complete"
     assert any("Complete verification, " in note for note in closed.notes)
+
+
+def test_every_proof_has_its_method(line: tuple[nn.Linear, Tensor, Tensor, Tensor], tmp_path: Path) -> None:
+    model, x, y, _ = line
+    ball = Ball("l2", 0.05, None)
+    scores = evaluate(model, x, y, ball, suite="fast", radii=False, alarms=False)
+    points, methods = scores.points, set((scores.certificate_method or "").split(" + "))
+    assert [bool(name) for name in points.proved_by] == (points.proved_radius > 0).tolist()
+    assert set(points.proved_by) - {""} <= methods
+    half = len(y) // 2
+    parts = [
+        evaluate(model, x[own], y[own], ball, suite="fast", radii=False, alarms=False)
+        for own in (slice(0, half), slice(half, None))
+    ]
+    assert joined(parts, model, x, y).points.proved_by == points.proved_by
+    assert points.take(np.array([2, 0])).proved_by == (points.proved_by[2], points.proved_by[0])
+    old = replace(points, proved_by=())  # as in the runs of before
+    write_record(tmp_path / "old.safetensors", old)
+    assert read_record(tmp_path / "old.safetensors", PointTable).take(np.array([1])).proved_by == ()
+    nothing = evaluate(model, x, y, ball, suite="fast", certificate=None, radii=False, alarms=False)
+    assert set(nothing.points.proved_by) == {""}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import radii
 from radii.errors import InputError
-from radii.evaluation.drop_test import DropTest
-from radii.evaluation.floor_test import FloorTest
+from radii.evaluation._sequential_tests import Change, DropTest, FloorTest
 from radii.evaluation.gate import gate, outcomes
-from radii.evaluation.gate_result import Former, GateResult, Rates
+from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
 
 
@@ -84,7 +86,7 @@ def test_few_points_are_enough_and_boundaries_agree_with_decisions() -> None:
 
 def test_wealth_is_fair_under_the_hypotheses() -> None:
     """The mean wealth over all sequences of five points is one, so that Ville's inequality applies."""
-    from radii.evaluation.drop_test import STAKES, _wealth
+    from radii.evaluation._sequential_tests import STAKES, _wealth
 
     loss, gain = 0.2, 0.2
     mean = 0.0
@@ -110,7 +112,7 @@ def test_drops_are_noticed_and_equal_results_are_kept() -> None:
     [
         ("robust>=0.4", "need a threat"),
         ("clean(l2:1)>=0.4", "clean has none"),
-        ("robust(linf:8/255)=0.4", "not understood"),
+        ("robust(linf:8/255)=0.4", r"Did you mean robust\(linf:8/255\)>=0.4"),
         ("robsut(linf:8/255)>=0.4", "Did you mean 'robust'"),
         ("clean>=1.4", "at most 1"),
         ("clean>=0", "above 0"),
@@ -163,7 +165,7 @@ def test_gate_knows_shares(text: str, passes: bool) -> None:
     result = gate(Threshold(), points(), [text], rates=Rates(0.001, 0.001, 0.04), suite="fast")
     assert result.passed is passes
     assert result.points <= 400
-    assert ("below the floor" in result.results[0].sentence()) is not passes
+    assert result.results[0].sentence().startswith("pass: " if passes else "FAIL: ")
 
 
 def test_outcomes_are_those_of_evaluate() -> None:
@@ -194,6 +196,77 @@ def test_a_drop_fails_and_the_same_model_is_kept() -> None:
     assert not dropped.passed
     assert dropped.results[0].floor == "pass"
     assert "significant drop" in dropped.results[0].sentence()
+
+
+COUNTED = {
+    "clean": "{} of {} points are classified correctly",
+    "robust": "attacks left {} of {} points unbroken",
+    "proved": "{} of {} points are proved correct",
+}
+CHANGES = {
+    None: "",
+    "dropped": "a significant drop: 7 lost and 2 won of 49 common points",
+    "kept": "no drop as large as the margin: 7 lost and 2 won of 49 common points",
+    "open": "no significant drop: 7 lost and 2 won of 49 common points",
+}
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(list(COUNTED)),
+    st.sampled_from(list(CHANGES)),
+    st.integers(1, 3000),
+    st.floats(0.1, 1),
+    st.floats(0.01, 0.09),
+    st.data(),
+)
+def test_no_sentence_reads_backwards(
+    measure: str, change: Change | None, population: int, floor: float, margin: float, draw: st.DataObject
+) -> None:
+    """All outcomes of a sequential test, all measures and comparisons: the words say what the numbers say."""
+    seen = draw.draw(st.integers(1, population))
+    won = draw.draw(st.integers(0, seen))
+    rates = Rates(0.04, 0.03, margin)
+    test = FloorTest(population, floor, margin, rates.alpha, rates.beta)
+    decision = test.decide(won, seen - won)
+    assume(decision is not None)
+    assert decision is not None
+    comparison = None if change is None else Comparison(change, 7, 2, 40)
+    requirement = Requirement(measure, None if measure == "clean" else radii.Ball("l2", 0.5), floor)  # type: ignore[arg-type]
+    success = (True,) * won + (False,) * (seen - won)
+    own = RequirementResult(requirement, decision, tuple(range(seen)), success, population, rates, comparison)
+    said = own.sentence()
+    assert said.startswith("pass: ") is own.passed
+    assert said.startswith("FAIL: ") is not own.passed
+    assert COUNTED[measure].format(f"{won:,}", f"{seen:,}") in said
+    assert not re.search("at most|at least|below|above", said)
+    assert CHANGES[change] in said
+    assert ("drop" in said) is (change is not None)
+    reached, required = won >= test.enough, f"{test.enough:,} of all {population:,} points are required."
+    if reached or seen - won > population - test.enough:  # the counts alone decide
+        assert required in said
+        assert "probability" not in said
+        assert decision == ("pass" if reached else "fail")
+    else:
+        rate, other = (rates.beta, "passes") if decision == "pass" else (rates.alpha, "fails")
+        assert f"{other} with a probability of {100 * rate:g}% or less." in said
+        assert f"{100 * floor:.4g}% of all {population:,} points are required" in said
+        assert decision == "pass" or won / seen < floor  # a failed share is below the floor
+        assert ("within the margin" in said) is (decision == "pass" and won / seen < floor)
+        assert decision == "fail" or won / seen > floor - margin
+    if change == "dropped":
+        assert ("The floor is passed: " in said) is (decision == "pass")
+
+
+def test_the_answer_is_that_of_all_points_that_were_measured() -> None:
+    """Early points of one kind do not outlive the later ones: with all points measured the answer is the truth."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        x = np.where(rng.random(60) < 0.55, 0.4, 0.6).astype(np.float32)[:, None]
+        data = radii.Dataset(x, np.zeros(60, np.int64), ("low", "high"), "line")
+        result = gate(Threshold(), data, ["clean>=0.55"], rates=Rates(0.4, 0.4, 0.3), seed=int(rng.integers(1000)))
+        assert result.points == 60
+        assert result.passed is (result.results[0].share.correct >= 33)
 
 
 def test_models_without_layers_say_why_nothing_is_proved() -> None:

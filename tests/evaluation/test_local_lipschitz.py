@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from radii.attacks.draws import derived, point_seeds, start_inside
+from radii.attacks.point_randomness import derived, point_seeds, start_inside
 from radii.errors import InputError
 from radii.evaluation.local_lipschitz import local_lipschitz
 from radii.randomness import stream

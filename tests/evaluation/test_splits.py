@@ -14,7 +14,7 @@ from radii.errors import InputError
 from radii.evaluation.evaluate import evaluate
 from radii.evaluation.examples import sheet, worst_examples
 from radii.evaluation.scores import SplitScores
-from radii.runs.inputs import choose_rows
+from radii.runs.component_specs import choose_rows
 from radii.threat import Ball
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.forecasting import posterior as posterior_module
+from radii.forecasting import _posterior as posterior_module
+from radii.forecasting._posterior import LINKS, Family, Link, Sizes, posterior
 from radii.forecasting.envelope import Envelope, envelope, quantiles
-from radii.forecasting.links import LINKS, Link
-from radii.forecasting.posterior import Family, Sizes, posterior
 from radii.randomness import numpy_stream
 from simulated_curves import Truth
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.forecasting.hold_out import hold_outs
-from radii.forecasting.law import Needed, Observation, ScalingLaw, fit
-from radii.forecasting.links import LINKS
+from radii.forecasting._posterior import LINKS
+from radii.forecasting.law import Needed, Observation, ScalingLaw, _hold_outs, fit
 from radii.randomness import numpy_stream
 from simulated_curves import Truth
 
@@ -67,7 +66,7 @@ def test_data_needed(law: ScalingLaw) -> None:
     far = law.needed(0.9)
     assert far.high is None
     assert 0.1 < far.never < 1
-    assert f"beyond what these data can tell (> {law.limit:,})" in far.words
+    assert f"more than {law.limit:,}" in far.words
     with pytest.raises(InputError, match=r"above chance \(0.1\) and below 1"):
         law.needed(0.05)
 
@@ -76,10 +75,15 @@ DOUBLINGS = np.linspace(-9, 6, 500)
 
 
 def test_words_of_the_data_needed() -> None:
-    assert Needed(0.7, 60_123.4, 71_234.5, 90_000.4, 0.0, 1e5).words == "60,100 to 90,000, median 71,200"
-    assert Needed(0.7, 60_123.4, 71_234.5, None, 0.2, 1e5).words.startswith("at least 60,100, median 71,200; the upper")
-    assert Needed(0.7, 60_123.4, None, None, 0.2, 1e5).words.startswith("at least 60,100; the upper end is beyond")
-    assert Needed(0.7, None, None, None, 0.2, 1e5).words == "beyond what these data can tell (> 100,000)"
+    assert (
+        Needed(0.7, 60_123.4, 71_234.5, 90_000.4, 0.0, 1e5).words == "60,100 to 90,000 training points (median 71,200)"
+    )
+    without_end = "; no upper limit can be given (more than 100,000)"
+    with_median = f"at least 60,100 training points (median 71,200){without_end}"
+    assert Needed(0.7, 60_123.4, 71_234.5, None, 0.2, 1e5).words == with_median
+    assert Needed(0.7, 60_123.4, None, None, 0.2, 1e5).words == f"at least 60,100 training points{without_end}"
+    beyond = "more than 100,000 training points; how many, these data cannot tell"
+    assert Needed(0.7, None, None, None, 0.2, 1e5).words == beyond
 
 
 def test_hold_outs_hold_out_every_size_within_the_factor(law: ScalingLaw) -> None:
@@ -89,7 +93,7 @@ def test_hold_outs_hold_out_every_size_within_the_factor(law: ScalingLaw) -> Non
         assert len(held.fitted) + len(held.held_out) == len(SIZES)
         assert len(held.fitted) >= (3 if held.factor == 2 else 4)
     assert all(held.holds for held in law.hold_outs if held.factor <= law.validated_factor)
-    assert hold_outs(law.sizes, law.family) == law.hold_outs, "deterministic"
+    assert _hold_outs(law.sizes, law.family) == law.hold_outs, "deterministic"
 
 
 def test_a_curve_that_bends_within_the_data_is_not_extrapolated() -> None:

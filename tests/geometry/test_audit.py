@@ -28,7 +28,7 @@ def test_digits_whole() -> None:
     assert summary["train"]["points"] == 1500
     assert summary["test"]["points"] == 297
     assert summary["train"]["minimum"] == found.train.minimum > 16 / 255
-    assert "the data permits a perfect robust classifier" in found.verdict[0]
+    assert "a classifier can be right and robust on all of them" in found.verdict[0]
     assert 0.9 < summary["nearest_neighbor_rule"]["accuracy"] <= 1
     assert summary["log2_volume"] < 64 * np.log2(16 / 255)
 
@@ -68,3 +68,14 @@ def test_bad_input(arguments, message) -> None:
 def test_epsilon_must_be_positive() -> None:
     with pytest.raises(InputError, match="epsilon must be positive"):
         audit(np.zeros((2, 2), np.uint8), np.arange(2), epsilon=0.0)
+
+
+def test_distances_that_are_all_equal_are_called_ties() -> None:
+    draw = np.random.default_rng(0)
+    x = (draw.random((60, 1, 4, 4)) < 0.5).astype(np.float32)
+    binary = Dataset(x, np.arange(60) % 2, ("a", "b"), "binary")
+    found = audit(Data(binary.take(slice(0, 40)), binary.take(slice(40, None)), "binary"), norm="linf", epsilon=0.1)
+    said = " ".join(found.verdict)
+    assert "exactly 1 from the nearest point of another class" in said
+    assert "you would need" not in said
+    assert "exactly" not in " ".join(audit(Data(digits(slice(0, 200)), digits(slice(200, 250)), "digits")).verdict)

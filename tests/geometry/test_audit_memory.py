@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from radii.data.dataset import Dataset
-from radii.geometry.audit import audit
-from radii.geometry.audit_memory import AuditSize, planned_bytes, working_bytes
+from radii.geometry.audit import AuditSize, _working_bytes, audit, planned_bytes
 from radii.geometry.search import engine
 from radii.geometry.search.engine import Work
 
@@ -30,7 +29,7 @@ def test_an_audit_of_long_rows_stays_within_its_plan(norm, monkeypatch) -> None:
     audit(train, test, norm=norm, deep=True, work=Work(1))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < max(working_bytes(size, 1).values())
+    assert peak < max(_working_bytes(size, 1).values())
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.geometry.dimension import Dimension, dimension_from, intrinsic_dimension
-from radii.geometry.neighbor_curve import NeighborCurve, neighbor_curve, usual_sizes
+from radii.geometry._dimension import Dimension, dimension_from, intrinsic_dimension
+from radii.geometry.neighbor_curve import NeighborCurve, _usual_sizes, neighbor_curve
 
 
 def cube(n: int, d: int, inside: int = 20) -> np.ndarray:
@@ -90,4 +90,4 @@ def test_bad_curves() -> None:
             neighbor_curve(x, x, sizes)
     with pytest.raises(InputError, match="distance must be positive"):
         neighbor_curve(x, x[:5] + 1, (5, 30)).log10_samples(0)
-    assert usual_sizes(50_000) == (1000, 2000, 5000, 10_000, 20_000, 50_000)
+    assert _usual_sizes(50_000) == (1000, 2000, 5000, 10_000, 20_000, 50_000)

@@ -8,10 +8,9 @@ from PIL import Image
 
 from radii.data.dataset import Dataset
 from radii.errors import InputError
-from radii.geometry.equal_inputs import contradictions, equal_inputs
+from radii.geometry.audit_tables import closest_pairs, write_pairs
 from radii.geometry.interclass import interclass_distance
-from radii.geometry.pairs import closest_pairs, write_pairs
-from radii.geometry.separation import separation
+from radii.geometry.separation import contradictions, equal_inputs, separation
 from radii.geometry.spectrum import Spectrum, principal_spectrum
 from radii.geometry.volume import log_volume, volume_range
 

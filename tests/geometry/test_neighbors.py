@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.geometry.search import engine, products, pruned
+from radii.geometry.search import _l2_l1 as l2_l1
+from radii.geometry.search import engine
+from radii.geometry.search._l2_l1 import center_of, scalar_products, squared_lengths
 from radii.geometry.search.engine import Work
 from radii.geometry.search.neighbors import Neighbors, nearest
-from radii.geometry.search.products import center_of, scalar_products, squared_lengths
 
 
 def written_out(x, y, rx, ry, norm, label, k, own):
@@ -209,8 +210,8 @@ def test_products_of_pixels_are_exact_at_every_length() -> None:
 
 
 def test_long_rows_are_searched_by_products(large, monkeypatch) -> None:
-    monkeypatch.setattr(pruned, "prepare_l2", None)
+    monkeypatch.setattr(l2_l1, "prepare_l2", None)
     x, y = sample(80, 1100, 3, np.uint8)
-    monkeypatch.setattr(products, "CHUNK", 7)
+    monkeypatch.setattr(l2_l1, "CHUNK", 7)
     got = nearest(x, y, norm="l2", k=3, work=large)
     assert np.array_equal(got.index, written_out(x, y, x, y, "l2", "other", 3, True)[1])

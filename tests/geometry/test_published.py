@@ -7,8 +7,8 @@ import pytest
 
 from radii.data import variants
 from radii.data.sources import load
-from radii.geometry.astuteness import astuteness
-from radii.geometry.dimension import intrinsic_dimension
+from radii.geometry._astuteness import astuteness
+from radii.geometry._dimension import intrinsic_dimension
 from radii.geometry.interclass import interclass_distance
 from radii.geometry.neighbor_curve import neighbor_curve
 from radii.geometry.separation import separation
@@ -28,6 +28,7 @@ def _shared(cache, real_data, monkeypatch) -> None:
     monkeypatch.setenv("RADII_DATA", str(real_data))
 
 
+@pytest.mark.heavy
 def test_mnist_test_train_separation() -> None:
     """Yang et al. 2020: 0.812."""
     data = load("mnist")

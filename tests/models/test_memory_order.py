@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from radii.models.memory_order import channels_last
+from radii.models.classifier import channels_last
 
 
 def test_channels_last_puts_everything_back() -> None:

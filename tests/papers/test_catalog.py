@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from made_records import audited, certified, split
 from radii.budget import BUDGETS
 from radii.errors import InputError
-from radii.papers.catalog import data_scaling, prach_networks, published_separation
+from radii.runs.component_specs import DataSpec
 from radii.runs.executors import run_steps
-from radii.runs.inputs import DataSpec
 from radii.runs.step import plan
+from radii.runs.step_results import ProveResult
 from radii.runs.steps import Certify
 from radii.runs.store import Run, Store
 from radii.studies import results
 from radii.studies.study import STUDIES, Measured, registered_study
+from radii_papers.studies import _prach_networks as prach_networks
+from radii_papers.studies import data_scaling, published_separation
 
 NIGHTLY = (
     "data-scaling",
@@ -42,10 +45,15 @@ TRAINED = (*ATTACKED, "data-scaling", "subspaces")
 def test_a_study_runs_and_its_findings_survive_a_file(name: str, tmp_path: Path) -> None:
     store, made = Store(tmp_path), registered_study(name)
     cells = made.cells("smoke")
+    assert made.analyze(()).table.rows == ()
+    run_steps([cells[0].step], store, workers=0)
+    part = results.collect(made, "smoke", store)  # an analysis accepts any part of its plan
+    assert not part.complete or part.planned == 1
+    assert len(made.analyze(part.measured).table.rows) == 1
     run_steps([cell.step for cell in cells], store, workers=0)
     found = results.collect(made, "smoke", store)
     assert found.complete
-    path = results.save(results.to_json(found, made, "radii study run"), store)
+    path = Path(results.save(found, made, "radii study run", store).origin)
     again = results.read(path)
     assert json.dumps(made.analyze(again.measured).table.rows) == json.dumps(made.analyze(found.measured).table.rows)
     findings = made.analyze(again.measured)
@@ -58,17 +66,6 @@ def test_a_study_runs_and_its_findings_survive_a_file(name: str, tmp_path: Path)
     own = results.find(name, store, "smoke")
     assert own is not None
     assert own.origin == str(path)
-
-
-@pytest.mark.parametrize("name", list(STUDIES))
-def test_an_analysis_accepts_any_part_of_its_plan(name: str, tmp_path: Path) -> None:
-    made, store = registered_study(name), Store(tmp_path)
-    assert made.analyze(()).table.rows == ()
-    first = made.cells("smoke")[0]
-    run_steps([first.step], store, workers=0)
-    part = results.collect(made, "smoke", store)
-    assert not part.complete or part.planned == 1
-    assert len(made.analyze(part.measured).table.rows) == 1
 
 
 def test_plans_at_every_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,10 +116,9 @@ def test_equal_compute_whatever_the_size() -> None:
 
 def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None:
     def cell(n: int, seed: int, value: float) -> Measured:
-        share = {"value": value, "total": 2000}
-        split = {"clean": share, "certified": [share] * 5}
+        own = split(value, [value] * 5, total=2000)
         place = {"data": "cifar10", "n": n, "seed": seed, "model": "1-Lipschitz"}
-        return Measured(place, {"radii": list(prach_networks.RADII), "test": split, "train": split})
+        return Measured(place, certified(prach_networks.RADII, own, own))
 
     found = data_scaling.STUDY.analyze([cell(100, 0, 0.2), cell(100, 1, 0.4), cell(200, 0, 0.5)])
     assert [row["certified"] for row in found.table.rows] == [pytest.approx(0.3), 0.5]
@@ -136,9 +132,7 @@ def test_data_scaling_means_over_seeds_and_keeps_them_for_the_forecast() -> None
 
 
 def test_separation_counts_epsilons() -> None:
-    figures = {"minimum": 0.5, "share_possible": 1.0, "quantiles": {"0": 0.5, "1": 0.8}}
-    result = {"epsilon": 0.1, "train": figures, "test": {**figures, "minimum": 0.4}, "contradictory_count": 0}
-    (row,) = published_separation.analyze([Measured({"data": "mnist"}, result)]).table.rows
+    (row,) = published_separation.analyze([Measured({"data": "mnist"}, audited(0.5, 0.4))]).table.rows
     assert row["ratio"] == pytest.approx(4.0)
 
 
@@ -147,9 +141,10 @@ def test_what_is_proved_is_right_and_unbroken(tmp_path: Path) -> None:
     store = Store(tmp_path)
     steps = {(c.place["variant"], c.place["network"]): c.step for c in registered_study("provable").cells("smoke")}
     for place, step in steps.items():
-        found = {name: share["value"] for name, share in store.ensure(step).result.items()}
-        assert 0 <= found["proved"] <= found["unbroken"] <= found["clean"] <= 1
-        assert place[1] != "behind a threshold" or found["proved"] == found["clean"] > 0
+        found = store.ensure(step).read(ProveResult)
+        proved, unbroken, clean = (share.correct for share in (found.proved, found.unbroken, found.clean))
+        assert proved <= unbroken <= clean
+        assert place[1] != "behind a threshold" or proved == clean > 0
 
 
 def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
@@ -166,9 +161,12 @@ def test_certify_agrees_with_the_command(tmp_path: Path) -> None:
     x, y = data.load().test.tensors()
     certificate = lipschitz.certify(network, x)
     right = certificate.prediction == y
-    assert run.result["test"]["clean"]["correct"] == int(right.sum())
-    assert run.result["test"]["certified"][1]["correct"] == int((right & (certificate.radius >= 0.1)).sum())
-    assert 0 < run.result["lipschitz"] <= 1 + 1e-5
+    found = run.read(Certify.Result)
+    assert found.test is not None
+    assert found.test.clean.correct == int(right.sum())
+    assert found.test.shares[1].correct == int((right & (certificate.radius >= 0.1)).sum())
+    assert found.lipschitz is not None
+    assert 0 < found.lipschitz <= 1 + 1e-5
     assert torch.is_tensor(certificate.radius)
 
 

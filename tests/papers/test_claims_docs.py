@@ -1,4 +1,4 @@
-"""The example of docs/guide/claims.md makes a claim that can be judged."""
+"""The example of docs/papers/claims.md makes a claim that can be judged."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from radii.papers.claims.claim import Claim, read_claim
-from radii.papers.claims.judgment import judge
-from radii.papers.published import lookup
 from radii.studies.results import find
+from radii_papers.claims.claim import Claim, read_claim
+from radii_papers.claims.judgment import judge
+from radii_papers.published import lookup
+from radii_papers.theory import STATEMENTS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "claims.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "papers" / "claims.md").read_text()
 
 
 def test_the_example_is_a_claim() -> None:
@@ -29,3 +30,8 @@ def test_every_field_of_a_record_is_explained() -> None:
 
 def test_the_lookup_of_the_page() -> None:
     assert lookup("003", "Table 6", dataset="MNIST original").number == -1297.0
+
+
+def test_the_number_of_theorems() -> None:
+    (number,) = re.findall(r"the (\d+) results of", PAGE)
+    assert int(number) == len(STATEMENTS)

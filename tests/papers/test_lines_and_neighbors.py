@@ -9,23 +9,24 @@ import numpy as np
 import pytest
 
 from radii.data.dataset import Data, Dataset
-from radii.papers.catalog.prach_networks import isometric_training
-from radii.papers.nearby_accuracy import NearbyAccuracy, nearest_distances
-from radii.papers.one_dimension import LabelledLine, OneDimension
-from radii.runs.inputs import DataSpec
+from radii.runs.component_specs import DataSpec
 from radii.runs.steps import Certify
 from radii.runs.store import Store
+from radii_papers.measurements import NearbyAccuracyResult, OneDimensionResult
+from radii_papers.nearby_accuracy import NearbyAccuracy, nearest_distances
+from radii_papers.one_dimension import LabelledLine, OneDimension
+from radii_papers.studies._prach_networks import isometric_training
 
 
 def test_the_smooth_one_is_robust_below_r_and_the_staircase_below_its_step(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    found = store.ensure(OneDimension()).result
-    assert found["smooth"]["accuracy"] == found["staircase"]["accuracy"] == 1.0
-    assert found["smooth"]["astuteness"] == 1.0
-    assert found["smooth"]["steepness_times_r"] == pytest.approx(1.0)
-    assert found["staircase"]["astuteness"] < 1.0
-    within = store.ensure(OneDimension(radius=0.05)).result  # half of the staircase's step
-    assert within["staircase"]["astuteness"] == 1.0
+    found = store.ensure(OneDimension()).read(OneDimensionResult)
+    assert found.smooth.accuracy == found.staircase.accuracy == 1.0
+    assert found.smooth.astuteness == 1.0
+    assert found.smooth.steepness_times_r == pytest.approx(1.0)
+    assert found.staircase.astuteness < 1.0
+    within = store.ensure(OneDimension(radius=0.05)).read(OneDimensionResult)  # half of the staircase's step
+    assert within.staircase.astuteness == 1.0
 
 
 def test_labels_are_two_and_points_2r_apart() -> None:
@@ -50,16 +51,13 @@ def test_distances_are_those_of_brute_force() -> None:
 
 def test_groups_are_all_points_from_near_to_far(tmp_path: Path) -> None:
     store, data = Store(tmp_path), DataSpec.of("digits+subset:200")
-    training = isometric_training(data, 30, offset=1.0, temperature=0.5)
+    training = isometric_training(data, 30, {"method": {"offset": 1.0, "temperature": 0.5}})
     certified = Certify(model=training, data=data, radii=(0.1,), points=150)
-    found = store.ensure(NearbyAccuracy(certified=certified, radius=0.1, groups=3)).result
-    whole = on_test(store, certified)
-    groups = found["groups"]
-    assert [group["points"] for group in groups] == [50, 50, 50]
-    assert all(a["farthest"] <= b["nearest"] for a, b in pairwise(groups))
-    assert np.mean([group["certified"] for group in groups]) == pytest.approx(whole["certified"][0]["value"])
-    assert np.mean([group["clean"] for group in groups]) == pytest.approx(whole["clean"]["value"])
-
-
-def on_test(store: Store, step: Certify) -> dict:
-    return store.ensure(step).result["test"]
+    found = store.ensure(NearbyAccuracy(certified=certified, radius=0.1, groups=3)).read(NearbyAccuracyResult)
+    whole = store.ensure(certified).read(Certify.Result).test
+    assert whole is not None
+    groups = found.groups
+    assert [group.points for group in groups] == [50, 50, 50]
+    assert all(a.farthest <= b.nearest for a, b in pairwise(groups))
+    assert np.mean([group.certified for group in groups]) == pytest.approx(whole.shares[0].value)
+    assert np.mean([group.clean for group in groups]) == pytest.approx(whole.clean.value)

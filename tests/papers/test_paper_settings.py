@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-from radii.runs.inputs import DataSpec
+from made_records import certified, split
+from radii.certificates.smoothing.randomized import estimate, largest_estimate
+from radii.runs.component_specs import DataSpec
 from radii.runs.steps import Certify, Evaluate, Train
+from radii.runs.store import Store
+from radii.studies.results import find
 from radii.studies.study import Cell, Measured, registered_study
 from radii.training.recipes import plan
+from radii_papers.studies._prach_networks import SIGMA
 
-TABLE = Path(__file__).parents[2] / "docs" / "notes" / "paper-settings.md"
+TABLE = Path(__file__).parents[2] / "docs" / "papers" / "paper-settings.md"
 CONVNET, MLP, SMOOTHED = "1-Lipschitz", "AOL MLP", "smoothed"
 
 
@@ -92,20 +99,33 @@ def test_the_attack_of_the_cifar_training_is_that_of_madry() -> None:
 def test_smoothing_is_called_an_estimate() -> None:
     cells = [cell for cell in planned("data-scaling") if cell.place["model"] == SMOOTHED]
     assert {cell.step.method for cell in cells if isinstance(cell.step, Certify)} == {"estimate"}
-    result = {"radii": [36 / 255, 1.0], "test": {"clean": {"value": 0.9, "total": 10}}}
-    kinds = {CONVNET: "certified", SMOOTHED: "estimated", MLP: "certified"}
+    shares = {CONVNET: 0.5, SMOOTHED: 0.7, MLP: 0.4}
     measured = [
         Measured(
             {"data": "cifar10", "n": 50_000, "seed": 0, "model": model},
-            {
-                **result,
-                "test": {**result["test"], kind: [{"value": share}, {"value": 0.1}]},
-                "train": {kind: [{"value": 0.9}, {"value": 0.2}]},
-            },
+            certified(
+                [36 / 255, 1.0],
+                split(0.9, [share, 0.1], estimated=model == SMOOTHED),
+                split(0.9, [0.9, 0.2], estimated=model == SMOOTHED),
+            ),
         )
-        for (model, kind), share in zip(kinds.items(), (0.5, 0.7, 0.4), strict=True)
+        for model, share in shares.items()
     ]
     findings = registered_study("data-scaling").analyze(measured)
     row = findings.table.rows[0]
     assert (row["certified"], row[SMOOTHED], row[MLP]) == (0.5, 0.7, 0.4)
-    assert "smoothing, estimate" in findings.table.headings
+    assert "smoothing, estimate (none beyond 0.2908)" in findings.table.headings
+
+
+def test_no_figure_stands_where_an_estimate_cannot_reach() -> None:
+    """Clipped votes reach no radius beyond 0.2908, so a 0% at radius 1 would be no measurement."""
+    unanimous = nn.Linear(2, 2)
+    unanimous.weight, unanimous.bias = nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.tensor([1.0, 0.0]))
+    reached = estimate(unanimous, torch.full((1, 2), 0.5), SIGMA, samples=100).radius
+    assert float(reached) == pytest.approx(largest_estimate(SIGMA), abs=1e-12)
+    shipped = find("data-scaling", Store(Path("nowhere")), "cpu")
+    assert shipped is not None
+    findings = registered_study("data-scaling").analyze(shipped.measured)
+    by_data = {row["data"]: row.get(SMOOTHED) for row in findings.table.rows if row["n"] in (50_000, 60_000)}
+    assert by_data == {"cifar10": pytest.approx(0.475), "mnist": None}
+    assert not [row for chart in findings.charts for row in chart.rows if row["accuracy"] == 0]

@@ -7,12 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import radii.papers.theory
+import radii_papers.theory
 from radii.data import sources
 from radii.errors import InputError
 from radii.geometry.volume import log_volume
-from radii.papers.formulas import NAMES, formula
-from radii.papers.paper_steps import (
+from radii.runs.component_specs import DataSpec
+from radii.runs.step import STEPS, from_json
+from radii.runs.store import Store
+from radii_papers.formulas import NAMES, formula
+from radii_papers.measurements import (
+    InterclassResult,
+    NeighborDistancesResult,
+    SpectrumResult,
+    TheoryResult,
+    VolumeResult,
+)
+from radii_papers.steps import (
     Formula,
     MeasureInterclassDistance,
     MeasureNeighborDistances,
@@ -20,16 +30,13 @@ from radii.papers.paper_steps import (
     MeasureVolume,
     Theory,
 )
-from radii.runs.inputs import DataSpec
-from radii.runs.step import STEPS, from_json
-from radii.runs.store import Store
 
 
 def test_a_theorem_as_a_step(tmp_path: Path) -> None:
     step = Theory.of("facets", {"largest": 3}, seed=5)
     assert step.arguments == {"largest": 3, "random_polytopes": 6}
-    result = Store(tmp_path).ensure(step).result
-    direct = radii.theory.facets(largest=3, seed=5).to_dict()
+    result = Store(tmp_path).ensure(step).read(TheoryResult).to_json()
+    direct = radii_papers.theory.facets(largest=3, seed=5).to_dict()
     assert result["rows"] == direct["rows"]
     assert "chart" not in result
     assert from_json(step.to_json()) == step
@@ -53,19 +60,19 @@ def test_formulas_against_closed_forms() -> None:
 def test_measures_of_the_digits(tmp_path: Path) -> None:
     store, data = Store(tmp_path), DataSpec.of("digits")
     loaded = sources.load("digits")
-    volume = store.ensure(MeasureVolume(data=data, epsilon=0.3)).result
-    assert volume["mean"] == pytest.approx(float(log_volume(loaded.test.x, 0.3).mean()))
-    assert volume["low"] <= volume["mean"] <= volume["high"]
-    shares = store.ensure(MeasureSpectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))).result["shares"]
+    volume = store.ensure(MeasureVolume(data=data, epsilon=0.3)).read(VolumeResult)
+    assert volume.mean == pytest.approx(float(log_volume(loaded.test.x, 0.3).mean()))
+    assert volume.low <= volume.mean <= volume.high
+    shares = store.ensure(MeasureSpectrum(data=data, bands=((1, 16), (17, 64), (1, 64)))).read(SpectrumResult).shares
     assert shares["1-16"] + shares["17-64"] == pytest.approx(shares["1-64"]) == 1
     flat = loaded.train.x.reshape(len(loaded.train), -1) / 255 if loaded.train.x.dtype == np.uint8 else loaded.train.x
     variance = np.linalg.eigvalsh(np.cov(flat.reshape(len(flat), -1).astype(float).T))[::-1]
     assert shares["1-16"] == pytest.approx(variance[:16].sum() / variance.sum(), abs=1e-5)
-    assert store.ensure(MeasureInterclassDistance(data=data)).result["mean"] > 0
-    found = store.ensure(MeasureNeighborDistances(data=data, queries=100)).result
-    means = [row["mean"] for row in found["curve"]]
+    assert store.ensure(MeasureInterclassDistance(data=data)).read(InterclassResult).mean > 0
+    found = store.ensure(MeasureNeighborDistances(data=data, queries=100)).read(NeighborDistancesResult)
+    means = [row.mean for row in found.curve]
     assert means == sorted(means, reverse=True)
-    assert found["dimension"]["low"] <= found["dimension"]["value"] <= found["dimension"]["high"]
+    assert found.dimension.low <= found.dimension.value <= found.dimension.high
 
 
 def test_steps_of_the_papers_are_known_and_have_their_own_kinds() -> None:

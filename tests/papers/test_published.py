@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from radii.errors import InputError
-from radii.papers.claims.printed_tables import ding_tables, yang_tables
-from radii.papers.published import facts, lookup, paper_name, select
+from radii_papers.claims._printed_tables import ding_tables, yang_tables
+from radii_papers.published import facts, lookup, paper_name, select
 
 
 def test_every_figure_has_its_source() -> None:
@@ -40,7 +40,7 @@ def test_none_several_blank_and_word_are_errors() -> None:
 
 def test_printed_tables_are_counted() -> None:
     """Counted by hand on the slides and in the paper."""
-    yang, ding = yang_tables(None, ()), ding_tables(None, ())
+    yang, ding = yang_tables(), ding_tables()
     assert yang["columns where Natural, GR and LLR are the three steepest"] == 3
     assert yang["pairs where dropout raises Lipschitzness"] == 3
     assert yang["greatest adversarial gap of Natural, GR and LLR on CIFAR-10"] == 4.5

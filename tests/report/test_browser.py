@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from chromium import Browser, launched, missing, needs_chromium
+from radii.report.html import Report, Section, write
+from radii.tables import ChartSpec, Field
 
 pytestmark = needs_chromium
 ROOT = "document.documentElement"
@@ -78,6 +81,31 @@ def test_the_pointer_need_not_touch_a_line(browser: Browser, demo_page: Path) ->
     page.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
     text = page.run("document.getElementById('vg-tooltip-element').textContent")
     assert text.count("%") >= 2  # all series at that x
+    assert page.complaints == []
+
+
+def test_a_tooltip_leaves_out_lines_that_have_ended(browser: Browser, tmp_path: Path) -> None:
+    """Lines of different lengths, gaps and hostile names: each tooltip has the values at its x and nothing else."""
+    lengths = {'say "1"': 4, "back\\slash's": 2, "plain": 3}
+    rows = [{"r": k, "a": k / 10, "s": name} for name, length in lengths.items() for k in range(length)]
+    rows += [{"r": 3, "a": None, "s": "plain"}, {"r": 2, "a": float("nan"), "s": "never"}]
+    chart = ChartSpec("curves", rows, Field("r", "radius"), Field("a", percent=True), "s", "Lines that end")
+    page = browser.open(write(Report("Ends", (Section("", (chart,)),)), tmp_path / "ends.html"))
+    x, y, wide, high = page.run(
+        f"(r => [r.x, r.y, r.width, r.height])({PLOTS}[0].querySelector('.live svg').getBoundingClientRect())"
+    )
+    said = set()
+    for step in range(10, 100, 4):
+        page.page.mouse.move(x + step / 100 * wide, y + 0.5 * high)
+        page.wait("document.querySelector('#vg-tooltip-element.visible') !== null")
+        said.add(page.run("document.getElementById('vg-tooltip-element').innerText"))
+    texts = {re.search(r"radius:?\s*(\d)", text)[1]: text for text in said}  # type: ignore[index]
+    assert sorted(texts) == ["0", "1", "2", "3"]
+    for radius, text in texts.items():
+        for name, length in lengths.items():
+            assert (name in text) is (int(radius) < length)
+        assert text.count("%") == sum(int(radius) < length for length in lengths.values())
+        assert not re.search("null|undefined|nan", text, re.IGNORECASE)
     assert page.complaints == []
 
 

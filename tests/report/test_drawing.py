@@ -8,7 +8,7 @@ import pytest
 
 from radii.errors import InputError
 from radii.report import charts
-from radii.report.theme import DARK
+from radii.report._theme import DARK
 from radii.tables import ChartSpec, Field
 
 CHART = ChartSpec(

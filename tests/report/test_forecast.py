@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from radii.forecasting.links import LINKS
+from radii.forecasting._posterior import LINKS
 from radii.randomness import numpy_stream
 from radii.report.charts import still
 from radii.studies.scaling_forecast import Forecast, forecast
@@ -31,7 +31,7 @@ def test_the_band_ends_where_the_law_does(found: Forecast) -> None:
 
 
 def test_the_title_is_the_finding(found: Forecast) -> None:
-    assert found.finding.startswith("65.0% needs")
+    assert found.finding.startswith("Reaching 65.0% takes")
     no_target = Forecast(found.curve, found.law)
     assert no_target.finding.startswith("The last doubling of the data added")
     assert no_target.chart().table().cells[-1][0] == f"{found.law.limit:,}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from radii.report.study_page import page, save
+from radii.runs.step_results import StepResult
 from radii.studies.results import Evidence
 from radii.studies.study import Findings, Measured, Study
 from radii.tables import ChartSpec, Field, table
@@ -25,7 +26,9 @@ def findings() -> Findings:
 
 
 STUDY = Study("it", "Title", "Source 2026", lambda budget: (), lambda measured: findings())
-FOUND = Evidence("it", "smoke", 2, (Measured({"n": 100}, {}, "run", 1.0),), {"python": "3", "versions": {"torch": "2"}})
+FOUND = Evidence(
+    "it", "smoke", 2, (Measured({"n": 100}, StepResult(), "run", 1.0),), {"python": "3", "versions": {"torch": "2"}}
+)
 
 
 def test_the_table_writes_shares_with_their_interval() -> None:

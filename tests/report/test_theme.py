@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from skimage.color import deltaE_ciede2000, rgb2lab
 
-from radii.report.theme import DARK, LIGHT, Theme
+from radii.report._theme import DARK, LIGHT, Theme
 
 VISION = {
     "full": np.eye(3),

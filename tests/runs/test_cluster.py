@@ -28,8 +28,8 @@ SCRIPT = textwrap.dedent(
 
     from radii import progress
     from radii.runs.executors import Inline, Observer
-    from radii.runs.executors.ray_cluster import Cluster as RayExecutor
-    from radii.runs.inputs import DataSpec
+    from radii.runs.executors._ray_cluster import Cluster as RayExecutor
+    from radii.runs.component_specs import DataSpec
     from radii.runs.planning import train_step
     from radii.runs.steps import Evaluate
     from radii.runs.store import Store
@@ -79,6 +79,9 @@ SCRIPT = textwrap.dedent(
         def advance(self, amount=1, note=""):
             self.advanced += amount
 
+        def say(self, sentence):
+            self.opened.append(sentence)
+
 
     far = Store(folder / "far")
     killer, seen = Killer(), Seen()
@@ -102,6 +105,7 @@ def files_of(root: Path) -> dict[str, str]:
 
 
 @pytest.mark.timeout(850)
+@pytest.mark.heavy
 def test_a_node_that_dies_changes_no_bit(tmp_path: Path) -> None:
     import numpy as np
     from sklearn.datasets import load_digits

@@ -18,12 +18,12 @@ import torch
 
 from radii import progress
 from radii.errors import InputError
+from radii.runs.component_specs import DataSpec
 from radii.runs.executors import run_steps
-from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
-from radii.runs.score_files import load_scores
 from radii.runs.step import from_json, plan
 from radii.runs.steps import Evaluate, Train
+from radii.runs.steps.evaluate_step import load_scores
 from radii.runs.store import Store
 from radii.threat import Ball
 
@@ -47,6 +47,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.opened: list[str] = []
+        self.said: list[str] = []
         self.closed = 0
         self.amount = 0.0
 
@@ -55,6 +56,9 @@ class Recorder:
         self.opened.append(what)
         yield self
         self.closed += 1
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
 
     def advance(self, amount: float = 1, note: str = "") -> None:
         self.amount += amount
@@ -179,7 +183,7 @@ def test_an_evaluation_in_parts_is_the_evaluation_of_the_whole(tmp_path: Path) -
     assert scores.points.broken_by == joined.points.broken_by
     assert np.allclose(scores.points.changed_radius, joined.points.changed_radius)
     assert scores.alarms == joined.alarms
-    assert one.result["robust"] == many.result["robust"]
+    assert one.read(Evaluate.Result).robust == many.read(Evaluate.Result).robust
 
 
 def test_a_sampled_evaluation_is_not_divided() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from radii.runs.executors import Observer, Processes, memory_limits
-from radii.runs.inputs import DataSpec
+from radii.runs.component_specs import DataSpec
+from radii.runs.executors import Observer, Processes
+from radii.runs.executors import _memory_limits as memory_limits
 from radii.runs.step import Step
 from radii.runs.steps import AuditStep
 from radii.runs.store import Store

@@ -19,7 +19,7 @@ from radii.data.dataset import Data
 from radii.data.sources import load
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize, save_bundle
-from radii.runs.model_source import LoadedModel, ModelFile, find_model, load_model
+from radii.runs.model_source import LoadedModel, ModelFactory, ModelFile, command_words, find_model, load_model
 from radii.runs.planning import train
 from radii.runs.steps import Train
 from radii.runs.store import Store
@@ -183,3 +183,11 @@ def test_garbage_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "g.pt2").write_bytes(b"garbage")
     with pytest.raises(InputError, match="is not a program that torch"):
         found("g.pt2", trust=["g.pt2"])
+
+
+def test_models_as_words_of_the_command_line() -> None:
+    """What a report says to type is what was typed: the weights and the normalization are part of it."""
+    file = ModelFile(format="onnx", path="a b/net.onnx", sha256="0", mean=(0.5,), std=(0.25,))
+    code = ModelFactory(factory="m.py:f", code="", weights="w.pth", sha256="0", mean=(0.5,), std=(0.25,))
+    words = ["--model", "a b/net.onnx", "--model", "m.py:f", "--weights", "w.pth", "--mean", "0.5", "--std", "0.25"]
+    assert command_words([file, code]) == words

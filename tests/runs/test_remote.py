@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
-from radii.runs.executors import archives, remote
-from radii.runs.inputs import DataSpec
+from radii.runs.component_specs import DataSpec
+from radii.runs.executors import _remote as remote
 from radii.runs.planning import train_step
 from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.store import Store
@@ -22,10 +22,10 @@ def test_a_folder_arrives_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a" / "deep").mkdir(parents=True)
     (tmp_path / "a" / "one").write_bytes(b"1")
     (tmp_path / "a" / "deep" / "two").write_bytes(bytes(range(256)) * 9000)
-    archives.unpack(archives.pack(tmp_path / "a"), tmp_path / "b")
+    remote.unpack(remote.pack(tmp_path / "a"), tmp_path / "b")
     assert (tmp_path / "b" / "one").read_bytes() == b"1"
     assert (tmp_path / "b" / "deep" / "two").read_bytes() == bytes(range(256)) * 9000
-    (alone,) = archives.unpack(archives.pack(tmp_path / "a" / "one"), tmp_path / "c")
+    (alone,) = remote.unpack(remote.pack(tmp_path / "a" / "one"), tmp_path / "c")
     assert alone == tmp_path / "c" / "one"
 
 
@@ -53,7 +53,7 @@ def parcel_with(name: str, **fields: object) -> bytes:
 )
 def test_only_plain_files_of_the_folder(tmp_path: Path, parcel: bytes) -> None:
     with pytest.raises(InputError, match="no plain file of its folder"):
-        archives.unpack(parcel, tmp_path / "in")
+        remote.unpack(parcel, tmp_path / "in")
     assert not (tmp_path / "in").exists()
     assert not (tmp_path / "outside").exists()
 
@@ -61,11 +61,11 @@ def test_only_plain_files_of_the_folder(tmp_path: Path, parcel: bytes) -> None:
 def test_sizes_are_checked(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * 3000)
     with pytest.raises(InputError, match="too much to send"):
-        archives.pack(tmp_path / "big", limit=2000)
+        remote.pack(tmp_path / "big", limit=2000)
     with pytest.raises(InputError, match="at most"):
-        archives.unpack(archives.pack(tmp_path / "big"), tmp_path / "in", limit=2000)
+        remote.unpack(remote.pack(tmp_path / "big"), tmp_path / "in", limit=2000)
     with pytest.raises(InputError, match="cannot be read"):
-        archives.unpack(b"no tar at all", tmp_path / "in")
+        remote.unpack(b"no tar at all", tmp_path / "in")
 
 
 @pytest.fixture
@@ -100,11 +100,11 @@ def test_a_step_computed_elsewhere_is_the_step_computed_here(own: DataSpec, tmp_
     near, far = Store(tmp_path / "near"), Store(tmp_path / "far")
     torch.set_num_threads(1)
     near.ensure(step)
-    data = {base: archives.pack(path) for base, path in remote.own_files(step).items()}
+    data = {base: remote.pack(path) for base, path in remote.own_files(step).items()}
     (tmp_path / "own.npz").rename(tmp_path / "hidden.npz")
     trained = remote.perform(step.model.to_json(), {}, data)
     remote.receive(step.model, trained, far)
-    runs = {step.model.run_id: archives.pack(far.folder(step.model))}
+    runs = {step.model.run_id: remote.pack(far.folder(step.model))}
     evaluated = remote.perform(step.to_json(), runs, data)
     remote.receive(step, evaluated, far)
     torch.set_num_threads(before)
@@ -120,11 +120,11 @@ def test_a_step_computed_elsewhere_is_the_step_computed_here(own: DataSpec, tmp_
 def test_a_run_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:
     step, store = AuditStep(data=DataSpec.of("digits")), Store(tmp_path / "store")
     run_id, parcel = remote.perform(step.to_json(), {}, {})
-    archives.unpack(parcel, tmp_path / "run")
+    remote.unpack(parcel, tmp_path / "run")
     content = (tmp_path / "run" / "result.json").read_text()
     (tmp_path / "run" / "result.json").write_text(content.replace("0.", "1.", 1))
     with pytest.raises(InputError, match=r"the content of result\.json has changed"):
-        remote.receive(step, (run_id, archives.pack(tmp_path / "run")), store)
+        remote.receive(step, (run_id, remote.pack(tmp_path / "run")), store)
     assert not store.is_done(step)
 
 

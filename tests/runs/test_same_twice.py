@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from radii.checksums import MANIFEST
-from radii.environment import checkpoint_seconds, step_threads
 from radii.errors import InputError
+from radii.files import MANIFEST
+from radii.process import checkpoint_seconds, step_threads
 from radii.runs.planning import data_spec, train_step
 from radii.runs.store import Store
 

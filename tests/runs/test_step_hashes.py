@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from radii.runs.inputs import Component, DataSpec
+from radii.runs.component_specs import Component, DataSpec
 from radii.runs.model_source import ModelFile
 from radii.runs.step import Step, from_json
 from radii.runs.steps import AttackStep, AuditStep, Certify, Evaluate, Prove, Train

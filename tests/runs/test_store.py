@@ -7,35 +7,40 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
-from radii.checksums import write_manifest
 from radii.errors import InputError
+from radii.files import write_manifest
 from radii.runs.step import Step
+from radii.runs.step_results import StepResult
 from radii.runs.store import Run, Store, Workspace
+
+
+class Total(StepResult):
+    sum: int
+    by: str = ""
 
 
 class Count(Step):
     """Writes a file and counts how often it was performed."""
 
     kind: ClassVar[str] = "count"
+    Result: ClassVar[type[Total]] = Total
     performed: ClassVar[list[str]] = []
     upto: int
     after: Count | None = None
 
-    def perform(self, work: Workspace) -> dict[str, Any]:
+    def perform(self, work: Workspace) -> Total:
         if self.upto < 0:
             raise InputError("cannot count below zero")
         Count.performed.append(self.run_id)
         time.sleep(0.05)
         work.checkpoint.write_bytes(b"progress")
         (work.folder / "numbers.txt").write_text(" ".join(map(str, range(self.upto))))
-        before = (
-            0 if self.after is None else json.loads((work.store.folder(self.after) / "result.json").read_text())["sum"]
-        )
-        return {"sum": before + sum(range(self.upto))}
+        before = 0 if self.after is None else Run(work.store.folder(self.after)).read(Total).sum
+        return Total(sum=before + sum(range(self.upto)))
 
 
 @pytest.fixture
@@ -47,7 +52,7 @@ def store(tmp_path: Path) -> Store:
 def test_a_run_is_computed_once_with_its_inputs(store: Store) -> None:
     step = Count(upto=4, after=Count(upto=3))
     run = store.ensure(step)
-    assert run.result == {"sum": 9}
+    assert run.read(Total) == Total(sum=9)
     assert run.id == step.run_id == f"count-{step.content_hash()}"
     assert sorted(path.name for path in run.folder.iterdir()) == [
         "env.json",
@@ -57,7 +62,7 @@ def test_a_run_is_computed_once_with_its_inputs(store: Store) -> None:
         "spec.json",
     ]
     assert store.ensure(step) == run
-    assert store.ensure(Count(upto=3)).result == {"sum": 3}
+    assert store.ensure(Count(upto=3)).read(Total) == Total(sum=3)
     assert len(Count.performed) == 2
     assert not any((store.root / "work").iterdir())
 
@@ -100,7 +105,7 @@ def test_a_run_that_finished_but_was_not_committed_is_committed_at_once(store: S
     for name, content in (("spec.json", step.to_json()), ("env.json", {}), ("result.json", {"sum": 15})):
         (work / name).write_text(json.dumps(content))
     write_manifest(work)
-    assert store.ensure(step).result == {"sum": 15}
+    assert store.ensure(step).read(Total) == Total(sum=15)
     assert not Count.performed
 
 
@@ -111,7 +116,7 @@ def test_a_result_without_its_manifest_is_not_finished(store: Store) -> None:
     work.mkdir(parents=True)
     (work / "result.json").write_text('{"sum": 99}')
     (work / "numbers.txt").touch()
-    assert store.ensure(step).result == {"sum": 15}
+    assert store.ensure(step).read(Total) == Total(sum=15)
     assert (store.folder(step) / "numbers.txt").read_text() == "0 1 2 3 4 5"
 
 
@@ -122,13 +127,27 @@ def test_a_failure_is_recorded_and_can_be_tried_again(store: Store, monkeypatch:
     assert not store.is_done(step)
     error = json.loads((store.root / "work" / step.run_id / "error.json").read_text())
     assert error["error"] == "cannot count below zero"
-    monkeypatch.setattr(Count, "perform", lambda self, work: {"sum": 0})
-    assert store.ensure(step).result == {"sum": 0}
+    monkeypatch.setattr(Count, "perform", lambda self, work: Total(sum=0))
+    assert store.ensure(step).read(Total) == Total(sum=0)
     assert not (store.folder(step) / "error.json").exists()
 
 
+def test_a_step_that_returns_something_else_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Count, "perform", lambda self, work: {"sum": 0})
+    with pytest.raises(InputError, match="The step count must return a Total, got dict"):
+        store.ensure(Count(upto=3))
+    assert store.runs() == []
+
+
+def test_a_result_of_another_version_is_a_sentence(store: Store) -> None:
+    run = store.ensure(Count(upto=3))
+    (run.folder / "result.json").write_text('{"total": 3}')
+    with pytest.raises(InputError, match="is not what this version of radii writes: sum: Field required"):
+        run.read(Total)
+
+
 def test_a_full_disk_leaves_no_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Count, work: Workspace) -> dict[str, Any]:
+    def full(self: Count, work: Workspace) -> Total:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Count, "perform", full)
@@ -142,17 +161,18 @@ def test_somebody_else_was_first(store: Store) -> None:
     step = Count(upto=7)
     original = Count.perform
 
-    def overtaken(self: Count, work: Workspace) -> dict[str, Any]:
+    def overtaken(self: Count, work: Workspace) -> Total:
         theirs = store.folder(step)
         theirs.mkdir(parents=True)
         (theirs / "result.json").write_text('{"sum": 21, "by": "them"}')
         for name in ("spec.json", "env.json"):
             (theirs / name).write_text("{}")
+        write_manifest(theirs)
         return original(self, work)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Count, "perform", overtaken)
-        assert store.ensure(step).result["by"] == "them"
+        assert store.ensure(step).read(Total).by == "them"
     assert not any((store.root / "work").iterdir())
 
 
@@ -212,7 +232,7 @@ def test_a_damaged_run_is_moved_aside_and_computed_again(
     assert not store.is_done(step)
     with pytest.raises(InputError, match=f"The run {run.id} is damaged: "):
         store.find(run.id)
-    assert store.ensure(step).result == {"sum": 36}
+    assert store.ensure(step).read(Total) == Total(sum=36)
     assert "is computed again." in caplog.text
     assert len(Count.performed) == 2
     assert len(list((store.root / "damaged").iterdir())) == 1
@@ -226,14 +246,14 @@ def test_a_missing_file_is_damage(store: Store) -> None:
     assert run.damage() == "numbers.txt is missing"
 
 
-def test_runs_of_older_versions_are_taken_as_they_are(store: Store) -> None:
+def test_a_run_without_its_manifest_is_computed_again(store: Store) -> None:
     step = Count(upto=3)
     run = store.ensure(step)
     (run.folder / "manifest.json").unlink()
-    assert store.is_done(step)
-    assert store.find(run.id) == run
-    (run.folder / "result.json").write_text("[]")
     assert not store.is_done(step)
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        store.find(run.id)
+    assert store.ensure(step).damage() is None
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "3", "[" * 100_000, ""])
@@ -242,7 +262,7 @@ def test_files_of_a_wrong_type_are_sentences(store: Store, file: str, content: s
     run = store.ensure(Count(upto=1))
     (run.folder / f"{file}.json").write_text(content)
     with pytest.raises(InputError, match=rf"{file}\.json is not the "):
-        getattr(run, {"env": "environment"}.get(file, file))
+        getattr(run, {"env": "environment", "result": "content"}.get(file, file))
 
 
 def test_what_a_killed_writer_left_is_not_committed(store: Store) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
+import made_records
+from made_records import evaluated, split
 from radii.errors import InputError
 from radii.runs.steps import Certify, Evaluate, Train
 from radii.runs.store import Store
-from radii.studies import toml
+from radii.studies import grid, toml
 from radii.studies.grid import analyze
 from radii.studies.study import Measured
+from radii.training import recipes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "widths.toml"
 
@@ -256,8 +260,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def cell(n: int, seed: int, clean: float, certified: float) -> Measured:
     place = {"data": "d", "variant": "original", "n": n, "model": "m", "method": "natural", "seed": seed}
-    result = {"radii": [0.5], "test": {"clean": {"value": clean}, "certified": [{"value": certified}]}}
-    return Measured({**place, "measure": "certify"}, result)
+    return Measured({**place, "measure": "certify"}, made_records.certified([0.5], split(clean, [certified])))
 
 
 def test_the_analysis_means_over_seeds_and_draws_over_sizes() -> None:
@@ -293,9 +296,8 @@ def test_another_attack_stands_beside_the_first(tmp_path: Path) -> None:
     beside = steps["beside"]
     assert isinstance(beside, Evaluate)
     assert (beside.ball.box, beside.suite, beside.points) == (None, "pgd", 20)
-    result = {"robust_accuracy_at_most": 0.5, "robust_accuracy_at_least": 0.25}
     place = {**cells[0].place, "measure": "beside"}
-    (row,) = analyze([Measured(place, result)]).table.rows
+    (row,) = analyze([Measured(place, evaluated(0.5, proved=0.25))]).table.rows
     assert (row["beside: proved"], row["beside: unbroken"]) == (0.25, 0.5)
 
 
@@ -304,3 +306,171 @@ def test_a_wrong_attack_beside_is_told(tmp_path: Path) -> None:
     path.write_text(WHOLE + '\n[measure.beside]\nthreat = "linf:zero"\nsuite = "stndard"\n')
     with pytest.raises(InputError, match=r"measure.beside.threat.*measure.beside.suite.*standard"):
         toml.load(path)
+
+
+RECIPE = """
+name = "scaled"
+recipe = "ding-mnist"
+data = ["digits"]
+variants = ["", "binarize"]
+sizes = [100, "all"]
+widths = [0.125, 0.25]
+
+[[method]]
+name = "natural"
+label = "standard"
+measure = "accuracies"
+
+[[method]]
+name = "adversarial"
+label = "PGD"
+
+[measure.accuracies]
+step = "train"
+
+[measure.attack]
+threat = "linf:0.3"
+suite = "pgd"
+certify = false
+split = "both"
+points = 20
+train_points = 30
+
+[measure.suite]
+threat = "linf:0.3"
+points = 10
+variants = ["binarize"]
+
+[budget.smoke]
+measure.suite.points = 0
+
+[budget.night]
+recipe_budget = "cpu"
+
+[[budget.cpu.grid]]
+widths = [0.125]
+settings.steps = 7
+
+[[budget.cpu.grid]]
+widths = [0.5]
+sizes = [100]
+method = [{ name = "adversarial", label = "PGD", steps = 3 }]
+"""
+
+
+def trained(step: Train | Evaluate) -> Train:
+    training = step if isinstance(step, Train) else step.model
+    assert isinstance(training, Train)
+    return training
+
+
+def test_a_recipe_is_scaled_to_the_budget_and_changed_by_the_file(tmp_path: Path) -> None:
+    """Model, preprocessing, method and settings are the recipe's; the width is the model's argument."""
+    study = toml.load(written(tmp_path, RECIPE))
+    for budget, scale in (("smoke", "smoke"), ("night", "cpu"), ("paper", "paper")):
+        scaled = recipes.plan("ding-mnist", scale)  # type: ignore[arg-type]
+        trainings = [trained(cell.step) for cell in study.cells(budget)]  # type: ignore[arg-type,attr-defined]
+        assert {step.model.name for step in trainings} == {scaled.model}
+        assert {step.preprocessing for step in trainings} == {scaled.preprocessing}
+        assert {step.recipe.steps for step in trainings} == {scaled.settings["steps"]}
+        assert {step.model.arguments["widen"] for step in trainings} == {0.125, 0.25}
+        attacks = [step.method.arguments for step in trainings if step.method.name == "adversarial"]
+        assert {arguments["steps"] for arguments in attacks} == {scaled.settings["method"]["steps"]}
+
+
+def test_several_grids_each_lie_over_the_rest(tmp_path: Path) -> None:
+    cells = toml.load(written(tmp_path, RECIPE)).cells("cpu")
+    first = [cell for cell in cells if cell.place["width"] == 0.125]
+    second = [cell for cell in cells if cell.place["width"] == 0.5]
+    assert len(first) + len(second) == len(cells)
+    assert {trained(cell.step).recipe.steps for cell in first} == {7}
+    assert {cell.place["n"] for cell in first} == {100, "all"}
+    assert {cell.place["method"] for cell in second} == {"PGD"}
+    assert {trained(cell.step).method.arguments["steps"] for cell in second} == {3}
+    assert {trained(cell.step).recipe.steps for cell in second} == {1500}
+
+
+def test_measurements_have_names_and_are_made_of_some_networks(tmp_path: Path) -> None:
+    cells = toml.load(written(tmp_path, RECIPE)).cells("paper")
+    measures = {(cell.place["method"], cell.place["variant"]): set[str]() for cell in cells}
+    for cell in cells:
+        measures[cell.place["method"], cell.place["variant"]].add(str(cell.place["measure"]))
+    attacks = {"accuracies", "attack", "attack, train"}
+    assert measures == {
+        ("standard", "original"): {"accuracies"},
+        ("standard", "binarized"): {"accuracies"},
+        ("PGD", "original"): attacks,
+        ("PGD", "binarized"): attacks | {"suite"},
+    }
+    points = {str(cell.place["measure"]): cell.step.points for cell in cells if isinstance(cell.step, Evaluate)}
+    assert points == {"attack": 20, "attack, train": 30, "suite": 10}
+    smoke = toml.load(written(tmp_path, RECIPE)).cells("smoke")
+    assert "suite" not in {cell.place["measure"] for cell in smoke}, "no points leave a measurement out"
+
+
+def test_headings_name_the_measurement_and_like_is_not_mixed_with_unlike(tmp_path: Path) -> None:
+    """Clean accuracies of two measurements are over other points: the first one stands in the table."""
+    study = toml.load(written(tmp_path, RECIPE))
+    place = {"data": "digits", "variant": "original", "n": 100, "width": 0.125, "method": "PGD"}
+    attack = evaluated(0.5, 0.9)
+    cells = [
+        Measured({**place, "measure": "accuracies"}, made_records.trained(0.8)),
+        Measured({**place, "measure": "attack, train"}, attack),
+        Measured({**place, "measure": "suite"}, attack),
+    ]
+    (row,) = study.analyze(cells).table.rows
+    assert row["accuracies: clean"] == 0.8
+    assert (row["attack: unbroken, train"], row["suite: unbroken"]) == (0.5, 0.5)
+    certified = cell(100, 0, 0.7, 0.2)
+    (row,) = analyze([certified, Measured({**certified.place, "measure": "evaluate"}, attack)]).table.rows
+    assert (row["clean"], row["certified at 0.5"], row["unbroken"]) == (0.7, 0.2, 0.5)
+
+
+def test_a_grid_whose_data_is_not_here_is_left_out_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("RADII_DATA", str(tmp_path / "data"))
+    grid._here.cache_clear()
+    text = """
+    name = "some"
+    data = ["digits"]
+    [[model]]
+    name = "mlp"
+    [[grid]]
+    [[grid]]
+    data = ["svhn", "restricted-imagenet+resize:64"]
+    optional = true
+    """
+    study = toml.load(written(tmp_path, text))
+    with caplog.at_level(logging.WARNING, logger="radii"):
+        assert [cell.place["data"] for cell in study.cells("cpu")] == ["digits"]
+        study.cells("cpu")
+    grid._here.cache_clear()
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "svhn is not on this machine", "restricted-imagenet+resize",
+    ]  # fmt: skip
+
+
+def test_a_study_has_the_budgets_of_its_recipe(tmp_path: Path) -> None:
+    text = 'name = "a"\ndata = ["digits"]\nrecipe = "prach-lampert"\n'
+    assert toml.load(written(tmp_path, text)).budgets == ("smoke", "cpu", "paper")
+    assert "night" in toml.load(written(tmp_path, text + '[budget.night]\nrecipe_budget = "cpu"')).budgets
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('recipe = "ding-mnits"', "recipe: No recipe is called 'ding-mnits'. Did you mean 'ding-mnist'"),
+        ('recipe = "certified"', "recipe: certified follows from the data and the threat"),
+        ('recipe = "ding-mnist"\ngrid = 3', r"grid: write tables \[\[grid\]\]"),
+        ('recipe = "ding-mnist"\nmeasure = 3', r"measure: write a table for each measurement"),
+        ('recipe = "ding-mnist"\n[measure.a]\nstep = "evalute"', "measure.a.step: No measurement is called 'evalute'"),
+        ('recipe = "ding-mnist"\n[measure.a]\nthreat = "l2:1"\npionts = 3', "No key is called 'pionts'. Did you mean"),
+        ('recipe = "ding-mnist"\n[[grid]]\n[[grid]]\nwidhts = [1]', "grid 2.widhts: No key is called 'widhts'"),
+        ('widths = [2]\n[[model]]\nname = "mlp"', "model 1: No argument of model 'mlp' is called 'widen'"),
+        ('recipe = "ding-mnist"\n[settings]\nepcohs = 1\n[budget.cpu]\nseeds = [1]', "has a mistake: settings.epcohs"),
+    ],
+)
+def test_mistakes_with_recipes_and_grids(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        toml.load(written(tmp_path, f'name = "a"\ndata = ["digits"]\n{text}'))

@@ -9,25 +9,32 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import radii
+from made_records import trained
 from radii.budget import Budget
+from radii.data import sources
 from radii.errors import InputError
+from radii.runs.audit_record import AuditResult
+from radii.runs.component_specs import DataSpec
 from radii.runs.executors import FailedStepsError
-from radii.runs.inputs import DataSpec
 from radii.runs.planning import train_step
-from radii.runs.steps import AuditStep, Train
+from radii.runs.step import Step, plan
+from radii.runs.step_results import TrainResult
+from radii.runs.steps import AuditStep, Evaluate, Train
 from radii.runs.store import Store
 from radii.studies import results
-from radii.studies.plan import PlannedStep, StepTimes, StudyPlan, TimeLeft, format_duration, plan_studies
-from radii.studies.results import Evidence, find, latest, save, to_json
-from radii.studies.runner import Request, StudyObserver, run, run_studies
-from radii.studies.study import Cell, Findings, Measured, Study
-from radii.studies.study_lookup import find_study, record_study, study_records
+from radii.studies.plan import StepTimes, _check_networks, format_duration, plan_studies
+from radii.studies.results import Evidence, find, latest, save
+from radii.studies.runner import Request, StudyObserver, _record_study, find_study, run, run_studies, study_records
+from radii.studies.study import STUDIES, Cell, Findings, Measured, Study, registered_study
 from radii.tables import Field, table
+from radii.threat import Ball
 
 SMALL = {"model": {"widen": 0.125}, "epochs": 1, "batch_size": 256}
 
@@ -37,7 +44,7 @@ def training(seed: int = 0, **settings: object) -> Train:
 
 
 def analyze(measured: tuple[Measured, ...]) -> Findings:
-    rows = tuple({"seed": cell.place["seed"], "test": cell.result["test_accuracy"]} for cell in measured)
+    rows = tuple({"seed": cell.place["seed"], "test": cell.read(TrainResult).test_accuracy} for cell in measured)
     return Findings(table(rows, ["seed", Field("test", percent=True)]))
 
 
@@ -59,25 +66,24 @@ def store(tmp_path: Path) -> Store:
 def test_steps_that_studies_share_are_computed_once(store: Store) -> None:
     one, two = small("one", training(0), training(1)), small("two", training(1), training(2))
     whole = plan_studies([one, two], "smoke", store, StepTimes())
-    assert [planned.studies for planned in whole.steps] == [("one",), ("one", "two"), ("two",)]
+    assert [whole.studies[step.run_id] for step in whole.steps] == [("one",), ("one", "two"), ("two",)]
     heard: list[str] = []
 
     class Listener(StudyObserver):
-        def step_ended(self, step: PlannedStep, error: BaseException | None, left: TimeLeft) -> None:
-            heard.append(step.step.run_id)
-            assert error is None
-            assert left.unknown == 0, "the first step has shown how long the others take"
+        def step_ended(self, step: Step, seconds: float | None, left: str) -> None:
+            heard.append(step.run_id)
+            assert seconds is not None
+            assert left.startswith(("about", "nothing")), "the first step has shown how long the others take"
 
-    outcome = run_studies([one, two], Request(("one", "two"), "smoke", "inline"), store, Listener())
-    assert heard == [planned.step.run_id for planned in whole.steps]
-    assert not outcome.failures
-    assert [found.complete for found in outcome.evidence] == [True, True]
+    evidence = run_studies([one, two], Request(("one", "two"), "smoke", "inline"), store, Listener())
+    assert heard == [step.run_id for step in whole.steps]
+    assert [found.failures for found in evidence] == [(), ()]
+    assert [found.complete for found in evidence] == [True, True]
     again = plan_studies([one, two], "smoke", store, StepTimes.known(store))
     assert not again.todo
-    assert all(planned.seconds is not None for planned in again.steps)
-    content = json.loads(outcome.files[0].read_text())
+    assert all(again.seconds(step) is not None for step in again.steps)
+    content = json.loads(Path(evidence[0].origin).read_text())
     assert content["command"] == "radii study run one two --budget smoke --executor inline"
-    assert {work["run"] for work in content["work"]} == {step.run_id for step in (training(0), training(1))}
 
 
 def test_what_is_unlike_everything_has_no_expected_time(store: Store) -> None:
@@ -94,22 +100,27 @@ def test_what_is_unlike_everything_has_no_expected_time(store: Store) -> None:
     assert rates.expect(elsewhere) == pytest.approx(10.0), "steps are as long on a subset"
 
 
-def test_this_machine_says_more_than_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow machine measured three such trainings, ours one."""
-    slow = [
-        {
-            "run": f"train-{number}",
-            "keys": training().effort().keys,
-            "amount": training().effort().amount,
-            "seconds": 90,
-        }
-        for number in range(3)
-    ]
-    monkeypatch.setattr("radii.studies.plan.shipped_results", lambda: [{"work": slow}])
+def test_points_of_one_network_take_proportionally_long() -> None:
+    """Whatever its variant of the data and the length of its training; another attack says nothing."""
+    times = StepTimes()
+
+    def attacked(name: str, points: int, suite: str = "pgd", **settings: object) -> Evaluate:
+        data = DataSpec.of(name)
+        trained = train_step(data, "lenet5", "natural", {**SMALL, **settings})
+        return Evaluate(model=trained, data=data, ball=Ball.parse("linf:0.1"), suite=suite, points=points)
+
+    times.learn(attacked("digits", 50), 5.0)
+    assert times.expect(attacked("digits+smooth:3", 200, epochs=7)) == pytest.approx(20.0)
+    assert times.expect(attacked("digits", 50, "fast")) is None
+    assert times.expect(attacked("digits", 50, model={"widen": 0.5})) is None
+
+
+def test_a_shipped_time_is_that_of_the_run(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = [{"cells": [{"run": training(1).run_id, "seconds": 90}]}]
+    monkeypatch.setattr("radii.studies.plan.shipped_results", lambda: shipped)
     times = StepTimes.known(store)
     assert times.expect(training(1)) == pytest.approx(90)
-    times.learn(training(0), 5.0)
-    assert times.expect(training(1)) == pytest.approx(5.0)
+    assert times.expect(training(2)) is None, "another machine's rate is no measurement of this one"
 
 
 def test_the_expected_time_respects_inputs_and_workers(store: Store) -> None:
@@ -117,32 +128,36 @@ def test_the_expected_time_respects_inputs_and_workers(store: Store) -> None:
     for seed in range(4):
         rates.learn(training(seed), 10.0)
     planned = plan_studies([small("four", *(training(seed) for seed in range(4)))], "smoke", store, rates)
-    assert planned.time_left(rates, 1) == TimeLeft(40.0, 0)
-    assert planned.time_left(rates, 2) == TimeLeft(20.0, 0)
-    assert planned.time_left(rates, 100) == TimeLeft(10.0, 0)
-    assert planned.time_left(rates, 1, [training(0).run_id]) == TimeLeft(30.0, 0)
-    assert planned.time_left(StepTimes(), 1) == TimeLeft(0.0, 4)
+    assert planned.seconds_left(1) == (40.0, 0)
+    assert planned.seconds_left(2) == (20.0, 0)
+    assert planned.seconds_left(100) == (10.0, 0)
+    assert planned.seconds_left(1, [training(0).run_id]) == (30.0, 0)
+    assert replace(planned, times=StepTimes()).seconds_left(1) == (0.0, 4)
 
 
-def test_times_are_told_as_people_say_them() -> None:
+def test_times_are_told_as_people_say_them(store: Store) -> None:
     assert [format_duration(s) for s in (0.44, 12, 200, 9000)] == ["0.4 s", "12 s", "3 min", "2.5 h"]
-    assert str(TimeLeft(0.0, 3)) == "unknown"
-    assert str(TimeLeft(60.0, 3)) == "at least 60 s, 3 steps of unknown time"
-    assert str(TimeLeft(60.0, 0)) == "about 60 s"
+    others = [training(seed, model={"widen": 1.0}) for seed in range(3)]
+    times = StepTimes()
+    times.learn(training(), 60.0)
+    plans = {count: small("some", training(1), *others[:count]) for count in (0, 3)}
+    assert plan_studies([plans[0]], "smoke", store, times).time_left(1) == "about 60 s"
+    assert plan_studies([plans[3]], "smoke", store, times).time_left(1) == "at least 60 s, 3 steps not measured yet"
+    assert plan_studies([plans[3]], "smoke", store, StepTimes()).time_left(1) == "not measured yet"
     assert training(2).describe() == "train lenet5 by natural on digits, seed 2"
 
 
 def test_a_failure_is_listed_with_its_retry_and_the_rest_is_kept(store: Store) -> None:
     study = small("mixed", training(0, **BAD), training(1))
     request = Request(("mixed",), "smoke", "processes", workers=2)
-    outcome = run_studies([study], request, store)
-    (failure,) = outcome.failures
+    (evidence,) = run_studies([study], request, store)
+    (failure,) = evidence.failures
     assert failure.run == training(0, **BAD).run_id
     assert "diverged" in failure.error
     assert failure.retry == f"radii study run mixed --budget smoke --workers 2 --step {failure.run}"
-    assert len(outcome.evidence[0].measured) == 1
-    assert not outcome.evidence[0].complete
-    assert results.read(outcome.files[0]).measured[0].run == training(1).run_id
+    assert len(evidence.measured) == 1
+    assert not evidence.complete
+    assert results.read(Path(evidence.origin)).measured[0].run == training(1).run_id
     with pytest.raises(FailedStepsError, match="diverged"):
         run(study, "smoke", store=store, executor="inline")
 
@@ -159,7 +174,7 @@ def test_a_single_step_can_be_asked_for(store: Store) -> None:
 def test_a_study_is_run_from_python(store: Store) -> None:
     found = radii.studies.run("separation", "smoke", store=store, executor="inline")
     assert found.complete
-    assert found.measured[0].result["train"]["minimum"] > 0
+    assert (found.measured[0].read(AuditResult).train.minimum or 0) > 0
     assert [record.name for record in study_records(store)] == ["separation"]
     own = latest(find_study("separation", store), None, store)
     assert own is not None
@@ -204,8 +219,8 @@ def test_a_few_shared_runs_of_a_greater_budget_do_not_hide_a_complete_one(store:
 
 def test_what_was_saved_of_an_interrupted_greater_budget_does_not_hide_a_complete_one(store: Store) -> None:
     def saved(budget: Budget, planned: int) -> None:
-        cell = Measured({"seed": 0}, {"test_accuracy": 0.5}, "train-0", 1.0, 1.0)
-        save(to_json(Evidence("halted", budget, planned, (cell,), {}), small("halted"), "radii study run"), store)
+        cell = Measured({"seed": 0}, trained(0.5), "train-0", 1.0, 1.0)
+        save(Evidence("halted", budget, planned, (cell,), {}), small("halted"), "radii study run", store)
 
     saved("smoke", 1)
     saved("night", 2)
@@ -223,10 +238,10 @@ def test_what_was_saved_of_an_interrupted_greater_budget_does_not_hide_a_complet
 
 
 def test_started_studies_are_remembered_most_recent_first(store: Store) -> None:
-    record_study(find_study("separation", store), "separation", "smoke", store)
+    _record_study(find_study("separation", store), "separation", "smoke", store)
     time.sleep(0.01)
-    record_study(find_study("subspaces", store), "subspaces", "cpu", store)
-    record_study(small("python"), "python", "cpu", store)  # has no reference: it cannot be found again
+    _record_study(find_study("subspaces", store), "subspaces", "cpu", store)
+    _record_study(small("python"), "python", "cpu", store)  # has no reference: it cannot be found again
     assert [(record.name, record.budget) for record in study_records(store)] == [
         ("subspaces", "cpu"),
         ("separation", "smoke"),
@@ -279,5 +294,32 @@ def test_a_killed_study_is_resumed_and_ends_with_the_same_bits(tmp_path: Path) -
     assert not list(work.iterdir())
 
 
-def test_a_survey_of_nothing_to_do() -> None:
-    assert StudyPlan(()).time_left(StepTimes(), 2) == TimeLeft(0.0, 0)
+def test_a_width_is_held_against_the_shape_that_variants_give() -> None:
+    settings = {"steps": 1, "model": {"width": 40}}
+    _check_networks([train_step(DataSpec.of("digits+binarize+crop:6"), "lipschitz-mlp", "natural", settings)])
+    with pytest.raises(InputError, match="at least the 64 inputs, got 40"):
+        _check_networks([train_step(DataSpec.of("digits+binarize"), "lipschitz-mlp", "natural", settings)])
+
+
+def test_a_users_code_is_not_run_while_a_study_is_planned() -> None:
+    own = train_step(DataSpec.of("digits"), "lenet5", "natural", {"steps": 1})
+    _check_networks([own.model_copy(update={"model": own.model.model_copy(update={"name": "no.such.module:net"})})])
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES))
+def test_every_network_of_every_study_can_be_built(name: str) -> None:
+    """At all budgets; data that is not on this machine leaves its networks out."""
+    study = registered_study(name)
+    with sources.only_local():
+        for budget in study.budgets:
+            with suppress(InputError):  # the data is not here
+                steps = plan([cell.step for cell in study.cells(budget)])
+                assert _refusal(steps) is None
+
+
+def _refusal(steps: list[Step]) -> str | None:
+    try:
+        _check_networks(steps)
+    except InputError as error:
+        return str(error)
+    return None

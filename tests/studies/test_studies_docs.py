@@ -1,4 +1,4 @@
-"""docs/guide/studies.md: its session prints what the page says, its study file is understood."""
+"""The study file of docs/guide/studies.md is understood, and pages of studies say what the results say."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guide" / "studies.md").read_text()
 
 
-def test_the_python_session(capsys: pytest.CaptureFixture[str]) -> None:
-    (session,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(session, {})
-    assert f"```\n{capsys.readouterr().out}```" in PAGE
-
-
 def test_the_study_file(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "widths.toml").write_text(text)
@@ -31,8 +25,8 @@ def test_the_study_file(tmp_path: Path) -> None:
 
 
 def script(name: str) -> ModuleType:
-    """A script of docs/notes/studies as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "notes" / "studies" / f"{name}.py")
+    """A script of docs/papers/studies as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "papers" / "studies" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -41,11 +35,11 @@ def script(name: str) -> ModuleType:
 
 
 def test_pages_of_studies_say_what_the_results_say() -> None:
-    """docs/notes/studies/NAME.md is what its script writes from the shipped results."""
+    """docs/papers/studies/NAME.md is what its script writes from the shipped results."""
     write = script("write")
     for name in write.PAGES:
-        assert (ROOT / "docs" / "notes" / "studies" / f"{name}.md").read_text() == write.page(name)
-        assert (ROOT / "docs" / "notes" / "studies" / f"{name}.png").is_file()
+        assert (ROOT / "docs" / "papers" / "studies" / f"{name}.md").read_text() == write.page(name)
+        assert (ROOT / "docs" / "papers" / "studies" / f"{name}.png").is_file()
 
 
 def test_results_of_several_machines_are_joined(tmp_path: Path) -> None:
@@ -60,7 +54,7 @@ def test_results_of_several_machines_are_joined(tmp_path: Path) -> None:
     both = results.read(path)
     assert [cell.run for cell in both.measured] == [steps[0].run_id, steps[1].run_id]
     content = json.loads(path.read_text())
-    content["cells"][0]["run"] = "audit-of-an-older-plan"
+    content["cells"][0]["run"] = f"{steps[0].kind}-older"
     path.write_text(json.dumps(content))
     ship.ship("geometry", "smoke", second, tmp_path)
     assert [cell.run for cell in results.read(path).measured] == [steps[1].run_id]

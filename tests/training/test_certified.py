@@ -21,8 +21,16 @@ from radii.models.zoo.isometric import Isometric
 from radii.runs.planning import data_spec, train_step
 from radii.runs.store import Store
 from radii.threat import Ball
-from radii.training.certified import LENGTHS, certified_plan, multiply_adds, network, offset, temperature
-from radii.training.certified_intervals import INTERVAL_LENGTHS, interval_multiply_adds
+from radii.training.certified import (
+    INTERVAL_LENGTHS,
+    LENGTHS,
+    _interval_multiply_adds,
+    certified_plan,
+    multiply_adds,
+    network,
+    offset,
+    temperature,
+)
 from radii.training.objectives import METHODS
 from radii.training.schedule import Recipe
 
@@ -120,7 +128,7 @@ def test_multiply_adds_of_intervals_are_those_of_the_layers() -> None:
     places = [64, 16]
     linear = 20 * 12 * 16
     expected = sum(part.weight.numel() * n for part, n in zip(convolutions, places, strict=True)) + linear
-    assert interval_multiply_adds((3, 16, 16), arguments) == expected
+    assert _interval_multiply_adds((3, 16, 16), arguments) == expected
 
 
 def test_l1_threats_get_the_l2_ball() -> None:

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,10 @@ from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
 from radii.randomness import numpy_stream, threads
-from radii.training.distributed import Team, team, teamwork
+from radii.training.distributed import ProcessGroup, current_group, process_group
 from radii.training.loop import train
 from radii.training.objectives import METHODS
-from radii.training.objectives.objective import Moment
+from radii.training.objectives.objective import TrainingProgress
 from radii.training.schedule import Recipe
 
 METHODS_TRIED = {
@@ -48,14 +49,14 @@ def blobs(n: int = 120) -> Dataset:
 
 def fit_all(folder: Path) -> None:
     """Train by every method; the leading process writes weights and histories."""
-    with threads(1), teamwork() as crew:
+    with threads(1), process_group() as group:
         for name, given in METHODS_TRIED.items():
             model = initialize(CARD, seed=3)
             objective = METHODS.factory(name)(**METHODS.arguments(name, given))
             history = train(model, blobs(), objective, RECIPE, seed=3, test=blobs(30))
-            if crew.leads:
+            if group.is_main_process:
                 save_file(model.state_dict(), folder / f"{name}.safetensors")
-                (folder / f"{name}.json").write_text(json.dumps(history.rows()))
+                (folder / f"{name}.json").write_text(json.dumps([asdict(epoch) for epoch in history.epochs]))
 
 
 def _process(rank: int, port: int, folder: str) -> None:
@@ -96,23 +97,23 @@ def test_two_processes_agree_with_one(tmp_path: Path) -> None:
 
 def test_draws_do_not_depend_on_the_number_of_processes() -> None:
     whole = torch.zeros(6, 2)
-    together = Moment(4, 10, seed=1).normal("noise", whole)
-    shares = [Moment(4, 10, 1, rank, 3).normal("noise", whole[:2]) for rank in range(3)]
+    together = TrainingProgress(4, 10, seed=1).normal("noise", whole)
+    shares = [TrainingProgress(4, 10, 1, rank, 3).normal("noise", whole[:2]) for rank in range(3)]
     assert torch.equal(together, torch.cat(shares))
 
 
 def test_a_lone_process_is_a_team_of_one() -> None:
-    crew = team()
-    assert crew == Team()
-    assert crew.leads
-    assert crew.total(1.5, 2) == [1.5, 2]
-    assert crew.agreed(True)
-    assert not crew.agreed(False)
+    group = current_group()
+    assert group == ProcessGroup()
+    assert group.is_main_process
+    assert group.total(1.5, 2) == [1.5, 2]
+    assert group.agreed(True)
+    assert not group.agreed(False)
     rows = torch.arange(6)
-    assert torch.equal(crew.share(rows), rows)
-    assert torch.equal(Team(1, 2).share(rows), torch.tensor([3, 4, 5]))
+    assert torch.equal(group.share(rows), rows)
+    assert torch.equal(ProcessGroup(1, 2).share(rows), torch.tensor([3, 4, 5]))
     with pytest.raises(InputError, match="multiple of 4"):
-        Team(0, 4).share(rows)
+        ProcessGroup(0, 4).share(rows)
 
 
 @pytest.mark.heavy

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from radii.models.classifier import Classifier
-from radii.models.layers.head import MarginHead
-from radii.models.layers.liresnet import LinearResidualConv2d
+from radii.models.layers.last_layers import MarginHead
+from radii.models.layers.residual import LinearResidualConv2d
 from radii.training.objectives.cross_entropies import GloRo
 
 

@@ -10,8 +10,8 @@ import pytest
 from radii.data.dataset import Data, Dataset
 from radii.errors import InputError
 from radii.runs.planning import data_spec, train_step
-from radii.runs.rate_search import RateSearch, RateTrial, draw_rates, search_rates, trial_steps
-from radii.runs.steps.train_step import hold_out
+from radii.runs.rate_search import RateSearch, RateTrial, _trial_steps, draw_rates, search_rates
+from radii.runs.steps.train_step import _hold_out
 from radii.runs.store import Store
 
 
@@ -37,13 +37,13 @@ def test_rates_are_log_uniform_and_spread() -> None:
 
 def test_held_out_points_are_disjoint_balanced_and_never_the_test_split() -> None:
     data = two_classes()
-    split = hold_out(data, 0.2, seed=1)
+    split = _hold_out(data, 0.2, seed=1)
     assert (len(split.train), len(split.test)) == (160, 40)
     assert np.bincount(split.test.y).tolist() == [20, 20]
     both = {row.tobytes() for row in split.train.x} | {row.tobytes() for row in split.test.x}
     assert both == {row.tobytes() for row in data.train.x}
     with pytest.raises(InputError, match="both sides"):
-        hold_out(data, 0.001, seed=1)
+        _hold_out(data, 0.001, seed=1)
 
 
 def test_the_search_finds_a_rate_that_learns(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_search_finds_a_rate_that_learns(tmp_path: Path) -> None:
     assert found.trials[2].validation_accuracy is None  # diverged, told, and no obstacle to the others
     assert (found.best.validation_accuracy or 0) > 0.9
     assert len(store.runs()) == 2
-    assert template.run_id not in {step.run_id for step in trial_steps(template, [0.1], 0.2)}
+    assert template.run_id not in {step.run_id for step in _trial_steps(template, [0.1], 0.2)}
 
 
 def test_all_diverged_is_told() -> None:

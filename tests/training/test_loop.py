@@ -18,10 +18,11 @@ from radii.data.batches import Augmentation, Batches
 from radii.data.dataset import Dataset, statistics
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
-from radii.models.io.tensor_files import read_tensors as read
+from radii.models.io.weights import read_tensors as read
 from radii.randomness import numpy_stream, stream_seed, threads
-from radii.training.events import recorded
-from radii.training.loop import History, accuracy_on, train
+from radii.training.history import History
+from radii.training.logs import logged_to, open_log
+from radii.training.loop import accuracy_on, train
 from radii.training.objectives.adversarial import AdversarialTraining
 from radii.training.objectives.cross_entropies import Natural
 from radii.training.objectives.objective import Loss
@@ -94,9 +95,9 @@ def test_the_global_random_stream_is_left_alone() -> None:
 class SlowNatural(Natural):
     """Natural training that leaves time to be killed."""
 
-    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+    def loss(self, model, x, y, progress):  # type: ignore[no-untyped-def]
         time.sleep(0.02)
-        return super().loss(model, x, y, moment)
+        return super().loss(model, x, y, progress)
 
 
 def _victim(path: str, recipe: Recipe) -> None:
@@ -166,9 +167,9 @@ class SlowAdversarial(AdversarialTraining):
         super().__init__("linf:0.05", steps=2, step=0.6)
         self.seconds = seconds
 
-    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+    def loss(self, model, x, y, progress):  # type: ignore[no-untyped-def]
         time.sleep(self.seconds)
-        return super().loss(model, x, y, moment)
+        return super().loss(model, x, y, progress)
 
 
 def _adversarial_victim(path: str, recipe: Recipe) -> None:
@@ -187,9 +188,9 @@ def test_divergence_is_told_and_keeps_the_checkpoint(tmp_path: Path) -> None:
 class Exploding(Natural):
     """A finite loss whose gradient is not: the step breaks the weights before any loss shows it."""
 
-    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
-        loss = super().loss(model, x, y, moment)
-        if moment.number < 3:
+    def loss(self, model, x, y, progress):  # type: ignore[no-untyped-def]
+        loss = super().loss(model, x, y, progress)
+        if progress.number < 3:
             return loss
         weight = next(model.parameters())
         return Loss(loss.value + (weight.flatten()[0] * 0).sqrt(), loss.logits)
@@ -224,14 +225,14 @@ def test_lengths_in_steps_resume_too(tmp_path: Path, kind: str) -> None:
 class Stopping(Natural):
     """Ctrl-C in the middle."""
 
-    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
-        if moment.number == 5:
+    def loss(self, model, x, y, progress):  # type: ignore[no-untyped-def]
+        if progress.number == 5:
             raise KeyboardInterrupt
-        return super().loss(model, x, y, moment)
+        return super().loss(model, x, y, progress)
 
 
 def test_curves_are_recorded_on_request(tmp_path: Path) -> None:
-    with recorded(tmp_path / "events"):
+    with logged_to(open_log(f"tensorboard:{tmp_path / 'events'}")):
         fit(Recipe(epochs=1, batch_size=100))
     (file,) = (tmp_path / "events").iterdir()
     content = file.read_bytes()

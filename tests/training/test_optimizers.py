@@ -21,11 +21,11 @@ import radii
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize
-from radii.models.io.tensor_files import read_tensors as read
-from radii.models.layers.manifold import OrthogonalParameter, orthogonality_defect
+from radii.models.io.weights import read_tensors as read
+from radii.models.layers.orthogonal import OrthogonalParameter, orthogonality_defect
 from radii.models.zoo.isometric import Isometric
 from radii.randomness import numpy_stream, threads
-from radii.training.distributed import teamwork
+from radii.training.distributed import process_group
 from radii.training.loop import accuracy_on, train
 from radii.training.objectives.cross_entropies import OffsetCrossEntropy
 from radii.training.optimizers import Manifold
@@ -53,9 +53,9 @@ def blobs(n: int = 300) -> Dataset:
 class Slow(OffsetCrossEntropy):
     """Leaves time to be killed."""
 
-    def loss(self, model, x, y, moment):  # type: ignore[no-untyped-def]
+    def loss(self, model, x, y, progress):  # type: ignore[no-untyped-def]
         time.sleep(0.02)
-        return super().loss(model, x, y, moment)
+        return super().loss(model, x, y, progress)
 
 
 def fit(checkpoint: Path | None = None, objective: OffsetCrossEntropy | None = None) -> nn.Module:
@@ -163,7 +163,7 @@ def test_killed_and_resumed_to_the_same_bits(tmp_path: Path) -> None:
 
 def _process(rank: int, port: int, folder: str) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    with teamwork():
+    with process_group():
         model = fit()
     save_file(model.state_dict(), Path(folder) / f"{rank}.safetensors")
 

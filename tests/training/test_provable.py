@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from radii.certificates.bounds import certify
+from radii.certificates.bound_certificate import certify
 from radii.errors import InputError
 from radii.models.zoo.convnets import WongKolterConvNet
 from radii.threat import Ball
 from radii.training.objectives.bound_propagation import CrownIBP, IntervalBounds
-from radii.training.objectives.objective import Moment
+from radii.training.objectives.objective import TrainingProgress
 
 
 def small() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
@@ -24,9 +24,9 @@ def small() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("fraction", [0.3, 0.9])
 def test_worst_logits_bound_the_loss_in_the_ball(objective, fraction) -> None:
     model, x, y = small()
-    moment = Moment(int(100 * fraction), 100)
+    progress = TrainingProgress(int(100 * fraction), 100)
     ball = Ball("linf", 0.1)
-    worst = objective.worst_logits(model, x, y, 4, ball, moment)
+    worst = objective.worst_logits(model, x, y, 4, ball, progress)
     assert torch.allclose(worst.gather(1, y[:, None]), torch.zeros(6, 1), atol=1e-5)
     generator = torch.Generator().manual_seed(1)
     for _ in range(30):
@@ -37,26 +37,26 @@ def test_worst_logits_bound_the_loss_in_the_ball(objective, fraction) -> None:
 @pytest.mark.parametrize("objective", [IntervalBounds(0.1, ramp=0.6), CrownIBP(0.1, ramp=0.6)])
 def test_gradients_reach_every_weight_and_follow_the_loss(objective) -> None:
     model, x, y = small()
-    moment = Moment(40, 100)
+    progress = TrainingProgress(40, 100)
     model.zero_grad()
-    objective.loss(model, x, y, moment).value.backward()
+    objective.loss(model, x, y, progress).value.backward()
     weight = model.conv1.weight
     assert all(parameter.grad is not None for parameter in model.parameters())
     step = 1e-2
-    before = objective.loss(model, x, y, moment).value.item()
+    before = objective.loss(model, x, y, progress).value.item()
     slope = float(weight.grad.square().sum())
     with torch.no_grad():
         weight -= step * weight.grad / slope**0.5
-    after = objective.loss(model, x, y, moment).value.item()
+    after = objective.loss(model, x, y, progress).value.item()
     assert (before - after) / step == pytest.approx(slope**0.5, rel=0.25)
 
 
 def test_the_radius_grows_and_clean_loss_fades() -> None:
     objective = IntervalBounds(0.3, warmup=0.1, ramp=0.6)
-    assert [objective.growth(Moment(n, 100)) for n in (0, 10, 35, 60, 99)] == pytest.approx([0, 0, 0.5, 1, 1])
+    assert [objective.growth(TrainingProgress(n, 100)) for n in (0, 10, 35, 60, 99)] == pytest.approx([0, 0, 0.5, 1, 1])
     model, x, y = small()
     clean = F.cross_entropy(model(x), y).item()
-    assert objective.loss(model, x, y, Moment(0, 100)).value.item() == pytest.approx(clean)
+    assert objective.loss(model, x, y, TrainingProgress(0, 100)).value.item() == pytest.approx(clean)
 
 
 def test_a_short_training_ends_with_proofs() -> None:
@@ -67,7 +67,7 @@ def test_a_short_training_ends_with_proofs() -> None:
     y = (x.sum(1) > 1).long()
     objective, optimizer = IntervalBounds(0.05), torch.optim.Adam(model.parameters(), 0.02)
     for number in range(150):
-        loss = objective.loss(model, x, y, Moment(number, 150)).value
+        loss = objective.loss(model, x, y, TrainingProgress(number, 150)).value
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -9,10 +9,9 @@ import torch
 from torch import nn
 
 from radii.data.dataset import Dataset
-from radii.models.io.tensor_files import read_tensors as read
+from radii.models.io.weights import read_tensors as read
 from radii.randomness import numpy_stream, threads
-from radii.training.checkpoint import section
-from radii.training.loop import train
+from radii.training.loop import section, train
 from radii.training.objectives.cross_entropies import Natural
 from radii.training.optimizers import WeightAverage
 from radii.training.schedule import Recipe

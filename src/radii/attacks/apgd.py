@@ -10,50 +10,90 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks import losses
-from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
-from radii.attacks.draws import start_on_surface
+from radii.attacks.apgd_l1 import L1Search
+from radii.attacks.attack import AttackResult, AttackRun, GradientSearch, NewPoints, State
+from radii.attacks.minimum_norm import DUAL
 from radii.attacks.pgd import ascend
+from radii.attacks.point_randomness import start_on_surface
 from radii.errors import InputError
-from radii.threat import Ball, per_row
+from radii.threat import Ball, length, per_row
 
 MOMENTUM = 0.75  # the weight of the gradient step; the rest continues the last move
+CANDIDATES = 50  # of the likeliest wrong classes, whose tangent planes are measured
 RISING = 0.75  # a step size stays while at least this share of its steps raised the loss
 
 
 @dataclass(frozen=True)
 class APGD:
-    """Auto-PGD with cross-entropy (``ce``), the ratio loss (``dlr``) or its targeted form (``dlr-targeted``).
+    """Auto-PGD with one of :data:`radii.attacks.losses.LOSSES`.
 
-    ``targets`` classes are tried in order of their clean logits, each for
-    ``restarts`` runs of ``steps``. AutoAttack's budgets: 100 steps; 9 targets.
+    Of a targeted loss, ``targets`` classes are tried, each for ``restarts`` runs of ``steps``: in the ``order`` of
+    their clean ``logits``, or of the ``distance`` at which the tangent plane at the clean input meets them (the gap of
+    the logits over the dual norm of its gradient, MALT: Melamed et al. 2024). AutoAttack's budgets: 100 steps;
+    9 targets. In L1 balls steps are sparse (:mod:`radii.attacks.apgd_l1`).
     """
 
-    loss: Literal["ce", "dlr", "dlr-targeted"] = "ce"
+    loss: losses.Loss = "ce"
     steps: int = 100
     restarts: int = 1
     targets: int = 9
     batch_size: int = 256
+    order: Literal["logits", "distance"] = "logits"
 
     def __post_init__(self) -> None:
-        if self.loss not in ("ce", "dlr", "dlr-targeted"):
-            raise InputError(f"The loss of APGD must be 'ce', 'dlr' or 'dlr-targeted', got {self.loss!r} instead.")
+        if self.loss not in losses.LOSSES:
+            raise InputError(f"The loss of APGD must be one of {', '.join(losses.LOSSES)}, got {self.loss!r} instead.")
+        if self.order not in ("logits", "distance"):
+            raise InputError(f"The order of targets must be 'logits' or 'distance', got {self.order!r} instead.")
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
         """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
-        trial = Trial(model, x, y, ball, generator, self.batch_size)
-        targets = min(self.targets, trial.clean_logits.shape[1] - 1) if self.loss == "dlr-targeted" else 1
+        trial = AttackRun(model, x, y, ball, generator, self.batch_size)
+        targeted = self.loss.endswith("-targeted")
+        targets = min(self.targets, trial.clean_logits.shape[1] - 1) if targeted else 1
+        order = self._targets(trial) if targeted else y[:, None]
         for run in range(self.restarts * targets):
-            search = _ApgdSearch(self.loss, self.steps, ball, place=run % targets)
-            trial.pursue(search, run, f"APGD-{self.loss} {run + 1}/{self.restarts * targets}")
+            what, target = f"APGD-{self.loss} {run + 1}/{self.restarts * targets}", order[:, run % targets]
+            if ball.norm == "l1":
+                trial.search(L1Search(self.loss, self.steps, ball, target), run, what)
+            else:
+                trial.search(_ApgdSearch(self.loss, self.steps, ball, target), run, what)
         return trial.result()
+
+    def _targets(self, trial: AttackRun) -> Tensor:
+        """The wrong classes of each point, the most promising first: [n, classes - 1]."""
+        order = targets_in_order(trial.clean_logits, trial.y)
+        if self.order == "logits" or order.shape[1] < 2:
+            return order
+        return nearest_targets(trial, order[:, :CANDIDATES])
 
 
 APGD_DLR = APGD("dlr")
 APGD_TARGETED = APGD("dlr-targeted")
+APGD_MARGIN_OF_PROBABILITIES = APGD("pm")
+APGD_NEAREST = APGD("dlr-targeted", order="distance")
+
+
+def nearest_targets(trial: AttackRun, order: Tensor) -> Tensor:
+    """The classes ``order`` [n, k] of unbroken points by the distance of their tangent planes at the clean inputs.
+
+    One gradient for each class; broken points keep their order.
+    """
+    left = torch.nonzero(~trial.broken).squeeze(1)
+    far = torch.zeros(len(left), order.shape[1], device=order.device)
+    for place in range(order.shape[1]):
+        for part in torch.arange(len(left), device=left.device).split(trial.batch_size):
+            rows = left[part]
+            gap, gradient = trial.slope(rows, order[rows, place])
+            scaled = gradient * trial.ball.scales(gradient)
+            far[part, place] = -gap / length(scaled, DUAL[trial.ball.norm]).clamp_min(1e-12)
+    ranked = order.clone()
+    ranked[left] = order[left].gather(1, far.argsort(dim=1, stable=True))
+    return ranked
 
 
 @dataclass(frozen=True)
-class ApgdState(State):
+class _ApgdState(State):
     """A row of Auto-PGD."""
 
     target: Tensor  # [m] class of a targeted run
@@ -73,11 +113,11 @@ class _ApgdSearch(GradientSearch):
     loss: str
     steps: int
     ball: Ball
-    place: int  # which target: 0 is the likeliest wrong class
+    targets: Tensor  # [n] class of each point of the trial; of losses without a target its label
 
     @cached_property
     def windows(self) -> Tensor:
-        """The length of the window that ends at each age, and 0 between checkpoints (their Sec. 3.1).
+        """The length of the window that ends at each step, and 0 between checkpoints (their Sec. 3.1).
 
         Windows shrink from 0.22 of the steps by 0.03 of them, to 0.06.
         """
@@ -90,28 +130,24 @@ class _ApgdSearch(GradientSearch):
             at += window
         return ends
 
-    def begin(self, fresh: Fresh) -> ApgdState:
+    def begin(self, fresh: NewPoints) -> _ApgdState:
         start = start_on_surface(fresh.x, self.ball, fresh.seed)
         nothing, zero = start.new_full((len(start),), float("-inf")), torch.zeros_like(fresh.y)
-        return ApgdState(
+        return _ApgdState(
             fresh.index, fresh.x, fresh.y, start, zero,
-            target=targets_in_order(fresh.logits, fresh.y)[:, self.place],
+            target=self.targets[fresh.index],
             last=start, size=start.new_full((len(start),), 2 * self.ball.radius),
             best=start, best_gradient=torch.zeros_like(start), best_loss=nothing, last_loss=nothing,
             rises=zero, checked_loss=nothing, halved=torch.ones_like(zero, dtype=torch.bool),
         )  # fmt: skip
 
-    def objective(self, logits: Tensor, state: ApgdState) -> Tensor:
-        if self.loss == "ce":
-            return losses.cross_entropy(logits, state.y)
-        if self.loss == "dlr":
-            return losses.dlr(logits, state.y)
-        return losses.targeted_dlr(logits, state.y, state.target)
+    def objective(self, logits: Tensor, state: _ApgdState) -> Tensor:
+        return losses.by_name(self.loss, logits, state.y, state.target)
 
-    def advance(self, state: ApgdState, logits: Tensor, gradient: Tensor) -> ApgdState:
+    def advance(self, state: _ApgdState, logits: Tensor, gradient: Tensor) -> _ApgdState:
         loss = self.objective(logits, state)
         state = _remembered(state, loss, gradient)
-        window = self.windows.to(loss.device)[state.age]
+        window = self.windows.to(loss.device)[state.steps_done]
         point = state.point
         if bool((window > 0).any()):
             state, back = _checked(state, window)
@@ -119,9 +155,9 @@ class _ApgdSearch(GradientSearch):
             gradient = torch.where(per_row(back, point), state.best_gradient, gradient)
         stepped = ascend(point, gradient, state.x, self.ball, state.size)
         # The first step has no move to continue.
-        weight = per_row(torch.where(state.age == 0, 1.0, MOMENTUM), point)
+        weight = per_row(torch.where(state.steps_done == 0, 1.0, MOMENTUM), point)
         moved = point + weight * (stepped - point) + (1 - weight) * (point - state.last)
-        return replace(state, last=point, point=self.ball.project(moved, state.x), age=state.age + 1)
+        return replace(state, last=point, point=self.ball.clip(moved, state.x), steps_done=state.steps_done + 1)
 
 
 def targets_in_order(logits: Tensor, y: Tensor) -> Tensor:
@@ -130,13 +166,13 @@ def targets_in_order(logits: Tensor, y: Tensor) -> Tensor:
     return order[:, :-1]
 
 
-def _remembered(state: ApgdState, loss: Tensor, gradient: Tensor) -> ApgdState:
+def _remembered(state: _ApgdState, loss: Tensor, gradient: Tensor) -> _ApgdState:
     """The state with this step's loss and the updated best point."""
     better = loss > state.best_loss
     rows = per_row(better, gradient)
     return replace(
         state,
-        rises=state.rises + ((loss > state.last_loss) & (state.age > 0)),
+        rises=state.rises + ((loss > state.last_loss) & (state.steps_done > 0)),
         last_loss=loss,
         best=torch.where(rows, state.point, state.best),
         best_gradient=torch.where(rows, gradient, state.best_gradient),
@@ -144,7 +180,7 @@ def _remembered(state: ApgdState, loss: Tensor, gradient: Tensor) -> ApgdState:
     )
 
 
-def _checked(state: ApgdState, window: Tensor) -> tuple[ApgdState, Tensor]:
+def _checked(state: _ApgdState, window: Tensor) -> tuple[_ApgdState, Tensor]:
     """Halve the step of rows at a checkpoint that oscillate or stall; which rows go back to their best.
 
     Conditions 1 and 2 of Croce & Hein 2020, Sec. 3.1.

@@ -2,8 +2,9 @@
 
 Points leave the batch the moment they are broken and waiting points take their
 place. The model is in eval mode with frozen parameters while it is attacked and
-stays as it was before. A success counts only if the returned float32 input
-lies inside the ball and box and is misclassified again in another batch.
+stays as it was before. Searches clip their points to the ball up to rounding; a success
+counts only if the float32 input, projected exactly into ball and box, is misclassified
+again in another batch.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from radii import progress
-from radii.attacks.draws import derived, point_seeds
-from radii.errors import InputError
-from radii.models.classifier import ask, check_inputs, check_labels, frozen, predicted_class
-from radii.models.memory_order import channels_last
+from radii.attacks.losses import targeted_margin
+from radii.attacks.point_randomness import derived, point_seeds
+from radii.models.classifier import channels_last, check_inputs, check_labels, input_gradient
+from radii.networks.calling import ask, frozen, predicted_class
 from radii.threat import Ball
 
 
@@ -54,7 +55,7 @@ class State:
     x: Tensor  # [m, …] its clean input
     y: Tensor  # [m] its label
     point: Tensor  # [m, …] what to ask the model next
-    age: Tensor  # [m] steps taken in this run
+    steps_done: Tensor  # [m] steps taken in this run
 
 
 S = TypeVar("S", bound=State)
@@ -72,7 +73,7 @@ def joined(first: S, second: S) -> S:
 
 
 @dataclass(frozen=True)
-class Fresh:
+class NewPoints:
     """Points about to enter a search."""
 
     index: Tensor  # [m]
@@ -86,15 +87,15 @@ class Search(Protocol[S]):
     """One run of an attack: where each row starts and where it asks next.
 
     ``advance`` sees the logits (and the gradient of ``objective``) at
-    ``state.point`` and returns the state with the next point and the age. A row
-    whose age reaches ``steps`` ends; its last point is checked with the others'.
+    ``state.point`` and returns the state with the next point and one more step done. A row
+    that has done ``steps`` ends; its last point is checked with the others'.
     """
 
     @property
     def steps(self) -> int:
-        """The age at which a row ends."""
+        """The number of steps after which a row ends."""
 
-    def begin(self, fresh: Fresh) -> S:
+    def begin(self, fresh: NewPoints) -> S:
         """The state of rows that enter."""
 
     def wants_gradient(self, state: S) -> Tensor:
@@ -140,8 +141,8 @@ def hit(prediction: Tensor, y: Tensor) -> Tensor:
     return prediction == y
 
 
-class Trial:
-    """One attack on some points: a clean pass, then searches (:meth:`pursue`), then the result."""
+class AttackRun:
+    """One attack on some points: a clean pass, then searches (:meth:`search`), then the result."""
 
     def __init__(
         self,
@@ -153,11 +154,10 @@ class Trial:
         batch_size: int,
         succeeded: Wrong = misclassified,
     ) -> None:
-        if ball.norm == "l1":
-            raise InputError("Attacks exist for l2 and linf balls, got an l1 ball.")
         check_inputs(x, ball.box)
         self.model, self.x, self.y, self.ball = model, x.detach().float(), y, ball
         self.batch_size, self.succeeded = batch_size, succeeded
+        self.near = ball.with_radius(ball.radius * (1 + 1e-6) + 1e-7)  # what the rounding of a search may reach
         self.seeds = point_seeds(self.x, y, generator)
         self.queries = torch.zeros(len(y), dtype=torch.int64, device=x.device)
         self.x_adv = self.x.clone()
@@ -168,10 +168,10 @@ class Trial:
         self._layout = channels_last(model)
 
     @torch.no_grad()
-    def pursue(self, search: Search[S], run: int, what: str, stay: bool = False) -> None:
+    def search(self, search: Search[S], run: int, what: str, keep_broken: bool = False) -> None:
         """Run ``search`` on the points that are still unbroken.
 
-        ``run`` names the run's random numbers, ``what`` the work on the progress bar. With ``stay`` a broken row
+        ``run`` names the run's random numbers, ``what`` the work on the progress bar. With ``keep_broken`` a broken row
         continues to the end of its budget (a search for the smallest perturbation); such a search has its
         best input in ``state.point`` at the end.
         """
@@ -182,14 +182,27 @@ class Trial:
             while len(waiting) or state is not None:
                 state, waiting = self._refilled(search, state, waiting, run)
                 before = len(state.y)
-                state = self._asked(search, state, stay)
-                if state is not None and bool((old := state.age >= search.steps).any()):
+                state = self._asked(search, state, keep_broken)
+                if state is not None and bool((old := state.steps_done >= search.steps).any()):
                     ended.append(State(*(getattr(rows(state, old), field.name) for field in fields(State))))
                     state = rows(state, ~old) if not bool(old.all()) else None
                 left = len(waiting) + (0 if state is None else len(state.y))
-                task.advance(before - (0 if state is None else len(state.y)), note=f"{left} left")
+                task.advance(
+                    before - (0 if state is None else len(state.y)),
+                    note=f"{int(self.broken.sum())} broken, {left} to go",
+                )
             if ended:
                 self._confirm(torch.cat([rest.index for rest in ended]), torch.cat([rest.point for rest in ended]))
+
+    def are_broken(self, index: Tensor, points: Tensor) -> Tensor:
+        """Whether ``points`` [m, …], each of the point ``index`` [m], are errors; one query each: [m] bool."""
+        return self.succeeded(predicted_class(self._logits(points, index)), self.y[index])
+
+    def confirm(self, index: Tensor, candidates: Tensor) -> None:
+        """Count those ``candidates`` as successes that break their point inside the ball, asked again twice."""
+        close = torch.nonzero(self.near.contains(candidates, self.x[index]))[:, 0]
+        if len(close):
+            self._confirm(index[close], candidates[close])
 
     def result(self) -> AttackResult:
         """Inputs, successes and queries of all searches so far."""
@@ -203,27 +216,40 @@ class Trial:
             return state, waiting
         index, waiting = waiting[:room], waiting[room:]
         seeds = derived(self.seeds[index], run)
-        fresh = self._kept(search.begin(Fresh(index, self.x[index], self.y[index], seeds, self.clean_logits[index])))
+        fresh = self._kept(
+            search.begin(NewPoints(index, self.x[index], self.y[index], seeds, self.clean_logits[index]))
+        )
         return (fresh if state is None else joined(state, fresh)), waiting
 
-    def _asked(self, search: Search[S], state: S, stay: bool) -> S | None:
+    def _asked(self, search: Search[S], state: S, keep_broken: bool) -> S | None:
         """Ask the model once for every row; broken rows leave (None if all did)."""
-        logits, gradient = self._answer(search, state)
-        if not stay:
+        asked = self._settled(state)
+        logits, gradient = self._answer(search, asked)
+        if not keep_broken:
             claimed = self.succeeded(predicted_class(logits), state.y)
             if bool(claimed.any()):
-                claimed[claimed.clone()] = self.ball.contains(state.point[claimed], state.x[claimed])
+                claimed[claimed.clone()] = self.near.contains(asked.point[claimed], state.x[claimed])
                 gone = torch.zeros_like(claimed)
-                gone[claimed] = self._confirm(state.index[claimed], state.point[claimed], times=1)
+                gone[claimed] = self._confirm(state.index[claimed], asked.point[claimed], times=1)
                 if bool(gone.all()):
                     return None
                 state, logits = rows(state, ~gone), logits[~gone]
                 gradient = gradient[~gone] if len(gradient) else gradient
-        return self._kept(search.advance(state, logits, gradient))
+        return self._kept(search.advance(state, logits.to(state.point.dtype), gradient))  # points stay float32
 
     def _kept(self, state: S) -> S:
         """The state with the ball's fixed features unchanged."""
         return replace(state, point=self.ball.keep_fixed(state.point, state.x)) if self.ball.fixed else state
+
+    def _settled(self, state: S) -> S:
+        """The rows that the model is asked: whole features are whole and relations hold, in a gradient's steps too.
+
+        A search goes on from its own point, so that small steps add up to a whole one.
+        """
+        limits = self.ball.limits
+        return (
+            replace(state, point=self.ball.project(state.point, state.x)) if limits.whole or limits.relations else state
+        )
 
     def _answer(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
         """Logits at the rows' points and, where wanted, the gradient of the objective there."""
@@ -247,23 +273,28 @@ class Trial:
         with torch.enable_grad(), self._layout():
             point = state.point.detach().requires_grad_()
             logits = ask(self.model, point)
-            objective = search.objective(logits, state).sum()
-            if not objective.requires_grad:
-                raise InputError(
-                    "The model gives no gradient of its logits with respect to its input. "
-                    "Attack it without gradients: suite 'black-box', or the Square attack."
-                )
-            (gradient,) = torch.autograd.grad(objective, point)
-        gradient = gradient.nan_to_num_(0.0, 0.0, 0.0)
+            gradient = input_gradient(search.objective(logits, state).sum(), point)
+        gradient = gradient.nan_to_num(0.0, 0.0, 0.0)  # not in place: it may be expanded, or be a weight
         return logits.detach(), self.ball.keep_fixed(gradient, torch.zeros_like(gradient))
 
+    def slope(self, rows: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """z_t - z_y at the clean inputs of ``rows`` [m] for the classes ``target`` t [m], and its gradient."""
+        self.queries.index_add_(0, rows, torch.full_like(rows, 2))
+        with frozen(self.model), torch.enable_grad(), self._layout():
+            point = self.x[rows].clone().requires_grad_()
+            gap = targeted_margin(ask(self.model, point), self.y[rows], target)
+            gradient = input_gradient(gap.sum(), point)
+        gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
+        return gap.detach(), self.ball.keep_fixed(gradient, torch.zeros_like(gradient))
+
     def _confirm(self, index: Tensor, candidates: Tensor, times: int = 2) -> Tensor:
-        """Predict ``candidates`` again, ``times`` times in other batches; which are broken every time: [m] bool.
+        """Predict ``candidates`` again in the ball, ``times`` times in other batches; which break every time: [m] bool.
 
         A result may depend on the batch through the rounding of the network's
         kernels; such a point is no success.
         """
-        sound = self.ball.contains(candidates, self.x[index])
+        candidates = self.ball.project(candidates, self.x[index])
+        sound = self.ball.contains(candidates, self.x[index])  # a NaN is nowhere
         for _ in range(times):
             kept = torch.nonzero(sound).squeeze(1)
             if not len(kept):

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from radii.attacks import ATTACKS
 from radii.attacks.attack import Attack, AttackResult
+from radii.change import Change, threat_of
 from radii.errors import InputError, checked
 from radii.models.adapter import ModelLike, Outputs, prepare
 from radii.randomness import stream
@@ -19,9 +20,6 @@ def attack_by_name(name: str) -> Attack:
     Args:
         name: a known name, one of an entry point in the group ``radii.attacks``, or an import path
             ``package.module:attribute`` of an attack or of a class whose instances without arguments are attacks.
-
-    Raises:
-        InputError: no attack has that name, or it cannot be called.
     """
     entry = ATTACKS.entry(name)
     attack: Attack = entry() if isinstance(entry, type) else entry
@@ -34,10 +32,10 @@ def attack_by_name(name: str) -> Attack:
 def attack(
     model: ModelLike,
     x: ArrayLike | Tensor,
-    y: ArrayLike | Tensor,
-    ball: Ball | str,
+    y: ArrayLike | Tensor | str | None,
+    ball: Ball | Change | str,
     *,
-    name: str = "apgd-ce",
+    name: str | None = None,
     seed: int = 0,
     outputs: Outputs = "auto",
     nhwc: bool = False,
@@ -50,8 +48,9 @@ def attack(
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
         x: inputs [n, …]; never changed.
         y: labels [n].
-        ball: norm, radius and box of the perturbations, or their text (``linf:8/255``).
-        name: name of the attack, or its import path; default ``apgd-ce``.
+        ball: norm, radius and box of the perturbations, or their text (``linf:8/255``); or a change of images, as
+            ``brightness:0.2``.
+        name: name of the attack, or its import path; default ``apgd-ce``, and ``grid`` for changes of images.
         seed: seed of its random numbers; default 0.
         outputs: what the model returns: ``auto`` (default), ``logits`` or ``probabilities``.
         nhwc: whether images have their channels last; default False.
@@ -63,4 +62,16 @@ def attack(
         InputError: an unknown attack, inputs outside the box, or a model without gradients.
     """
     own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
-    return attack_by_name(name)(own.model, own.x, own.y, Ball.of(ball), stream(seed, "attack", name))
+    threat = threat_of(ball)
+    threat = own.within(threat) if isinstance(threat, Ball) else threat
+    name = checked_name(name, threat)
+    return attack_by_name(name)(own.model, own.x, own.y, threat, stream(seed, "attack", name))  # type: ignore[arg-type]
+
+
+def checked_name(name: str | None, threat: Ball | Change) -> str:
+    """The name of an attack for ``threat``: the default, or ``name``, which must fit a change."""
+    if isinstance(threat, Ball):
+        return name or "apgd-ce"
+    if name not in (None, "grid"):
+        raise InputError(f"Changes of images are attacked by 'grid', got {name!r} for {threat}: leave the attack out.")
+    return "grid"

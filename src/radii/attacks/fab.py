@@ -8,11 +8,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from radii.attacks.apgd import targets_in_order
-from radii.attacks.attack import AttackResult, Fresh, State, Trial, misclassified, rows
-from radii.attacks.draws import start_inside
+from radii.attacks.attack import AttackResult, AttackRun, NewPoints, State, misclassified, rows
 from radii.attacks.losses import targeted_margin
-from radii.models.classifier import predicted_class
-from radii.threat import Ball, Norm, length, per_row
+from radii.attacks.point_randomness import start_inside
+from radii.networks.calling import predicted_class
+from radii.threat import Ball, Norm, per_row
 
 BIAS = 0.1  # alpha_max: the largest weight of the step that starts from the clean input
 OVERSHOOT = 1.05  # eta: how far beyond the boundary's tangent plane a step goes
@@ -36,16 +36,16 @@ class FAB:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
         """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
-        trial = Trial(model, x, y, ball, generator, self.batch_size)
+        trial = AttackRun(model, x, y, ball, generator, self.batch_size)
         targets = min(self.targets, trial.clean_logits.shape[1] - 1)
         for run in range(targets * self.restarts):
             search = _FabSearch(self.steps, ball, place=run % targets, random_start=run >= targets)
-            trial.pursue(search, run, f"FAB-T {run + 1}/{targets * self.restarts}")
+            trial.search(search, run, f"FAB-T {run + 1}/{targets * self.restarts}")
         return trial.result()
 
 
 @dataclass(frozen=True)
-class FabState(State):
+class _FabState(State):
     """A row of FAB."""
 
     target: Tensor  # [m]
@@ -60,21 +60,21 @@ class _FabSearch:
     place: int
     random_start: bool
 
-    def begin(self, fresh: Fresh) -> FabState:
+    def begin(self, fresh: NewPoints) -> _FabState:
         half = self.ball.with_radius(self.ball.radius / 2)
         start = start_inside(fresh.x, half, fresh.seed) if self.random_start else fresh.x
         target = targets_in_order(fresh.logits, fresh.y)[:, self.place]
         never = torch.zeros_like(fresh.y, dtype=torch.bool)
-        return FabState(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), target, never, never)
+        return _FabState(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), target, never, never)
 
-    def wants_gradient(self, state: FabState) -> Tensor:
+    def wants_gradient(self, state: _FabState) -> Tensor:
         """Not at points that will probably be left for a return: one forward pass tells."""
         return state.due | ~state.beyond
 
-    def objective(self, logits: Tensor, state: FabState) -> Tensor:
+    def objective(self, logits: Tensor, state: _FabState) -> Tensor:
         return targeted_margin(logits, state.y, state.target)
 
-    def advance(self, state: FabState, logits: Tensor, gradient: Tensor) -> FabState:
+    def advance(self, state: _FabState, logits: Tensor, gradient: Tensor) -> _FabState:
         known = self.wants_gradient(state)
         beyond = misclassified(predicted_class(logits), state.y) & ~state.due
         step = known & ~beyond
@@ -86,39 +86,54 @@ class _FabSearch:
             point=point,
             due=~step,
             beyond=torch.where(state.due, state.beyond, beyond),
-            age=state.age + step.long(),
+            steps_done=state.steps_done + step.long(),
         )
 
-    def _stepped(self, state: FabState, logits: Tensor, gradient: Tensor) -> Tensor:
+    def _stepped(self, state: _FabState, logits: Tensor, gradient: Tensor) -> Tensor:
         """(1 - a)(x_k + eta d_k) + a (x_0 + eta d_0), d the shortest ways to the tangent plane (their Eq. 9)."""
         rise = targeted_margin(logits, state.y, state.target)
         offset = rise + (gradient * (state.x - state.point)).flatten(1).sum(1)  # the plane's value at x_0
-        from_point = to_plane(state.point, gradient, rise, self.ball)
-        from_input = to_plane(state.x, gradient, offset, self.ball)
-        near, far = (length(step, self.ball.norm).clamp_min(1e-8) for step in (from_point, from_input))
+        from_point = _to_plane(state.point, gradient, rise, self.ball)
+        from_input = _to_plane(state.x, gradient, offset, self.ball)
+        near, far = (self.ball.distance(0 * step, step).clamp_min(1e-8) for step in (from_point, from_input))
         weight = per_row((near / (near + far)).clamp(0, BIAS), from_point)
         moved = (1 - weight) * (state.point + OVERSHOOT * from_point) + weight * (state.x + OVERSHOOT * from_input)
-        return moved if self.ball.box is None else moved.clamp(*self.ball.box)
+        return moved.clamp(*self.ball.ends)
 
 
-def to_plane(point: Tensor, normal: Tensor, value: Tensor, ball: Ball) -> Tensor:
+def _to_plane(point: Tensor, normal: Tensor, value: Tensor, ball: Ball) -> Tensor:
     """The smallest step d with value + <normal, d> = 0 and ``point`` + d in the box of ``ball`` (their Eq. 5): [m, …].
 
     Coordinate i moves by min(g a_i, room_i), where a_i is 1 for Linf and |w_i| for
-    L2, and g is the one number for which these moves reach the plane. Where
+    L2, and g is the one number for which these moves reach the plane; in L1 the steepest
+    coordinates move as far as they can. Where
     the box does not reach it, every coordinate goes as far as the box allows.
+    Coordinates count in the ball's scales.
     """
-    w, goal = normal.flatten(1), -value.sign()[:, None]
+    scale = ball.scales(normal).flatten(1)
+    w, goal = normal.flatten(1) * scale, -value.sign()[:, None]
     way = goal * w.sign()
     if ball.box is None:
         room = torch.full_like(w, torch.inf)
     else:
         flat = point.flatten(1)
-        room = torch.where(way > 0, ball.box[1] - flat, flat - ball.box[0]).clamp_min(0)
+        room = torch.where(way > 0, ball.box[1] - flat, flat - ball.box[0]).clamp_min(0) / scale
+    if ball.norm == "l1":
+        return (way * _steepest_first(w.abs(), room, value.abs()) * scale).view_as(point)
     share = _shares(w.abs(), ball.norm)
     pace = _water_level(w.abs() * share, torch.where(w == 0, 0.0, w.abs() * room), value.abs())
     move = torch.minimum(torch.where(share > 0, pace[:, None] * share, 0.0), room)
-    return (way * move.nan_to_num(posinf=0.0)).view_as(point)
+    return (way * move.nan_to_num(posinf=0.0) * scale).view_as(point)
+
+
+def _steepest_first(steepness: Tensor, room: Tensor, amount: Tensor) -> Tensor:
+    """The shortest L1 moves, at most ``room``, whose products with ``steepness`` add up to ``amount`` [m]: [m, d]."""
+    steep, order = steepness.sort(dim=1, descending=True)
+    gain = torch.where(steep > 0, steep * room.gather(1, order), 0.0)
+    before = torch.cat([torch.zeros_like(gain[:, :1]), gain[:, :-1]], 1).cumsum(1)
+    left = (amount[:, None] - before).clamp_min(0)
+    move = torch.where(steep > 0, torch.minimum(gain, left) / steep.clamp_min(1e-30), 0.0)
+    return torch.zeros_like(move).scatter(1, order, move)
 
 
 def _shares(steepness: Tensor, norm: Norm) -> Tensor:

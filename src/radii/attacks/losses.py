@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Loss = Literal["ce", "dlr", "margin"]
+Loss = Literal["ce", "dlr", "margin", "pm", "dlr-targeted", "margin-targeted", "pm-targeted"]
+LOSSES: tuple[str, ...] = get_args(Loss)
+
+
+def by_name(name: str, logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """The loss ``name`` of the ``logits``, for labels ``y`` and, where it is targeted, classes ``target``: [m]."""
+    if name == "pm-targeted":
+        return targeted_margin(logits.softmax(1), y, target)
+    if name == "margin-targeted":
+        return targeted_margin(logits, y, target)
+    if name == "dlr-targeted":
+        return targeted_dlr(logits, y, target)
+    return {"ce": cross_entropy, "dlr": dlr, "margin": margin, "pm": probability_margin}[name](logits, y)
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
@@ -21,6 +33,11 @@ def margin(logits: Tensor, y: Tensor) -> Tensor:
     own = logits.gather(1, y[:, None]).squeeze(1)
     others = logits.scatter(1, y[:, None], float("-inf"))
     return others.amax(1) - own
+
+
+def probability_margin(logits: Tensor, y: Tensor) -> Tensor:
+    """max_{j != y} p_j - p_y of the softmax p of the ``logits``: it flattens where a point is far from wrong: [m]."""
+    return margin(logits.softmax(1), y)
 
 
 def targeted_margin(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:

@@ -8,10 +8,11 @@ from math import pi, sqrt
 import torch
 from torch import Generator, Tensor, nn
 
-from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial
-from radii.attacks.draws import start_inside
+from radii.attacks.attack import AttackResult, AttackRun, GradientSearch, NewPoints, State
 from radii.attacks.losses import margin
 from radii.attacks.pgd import steepest
+from radii.attacks.point_randomness import start_inside
+from radii.l1_projection import nearest_in_l1
 from radii.models.classifier import predict
 from radii.threat import Ball, Norm, length, per_row
 
@@ -25,12 +26,16 @@ class BrokenRadii:
 
     0 where the clean input is misclassified, infinity where the search has no success.
     Each is an upper bound on the true radius: it is the distance of a float32
-    input in the box that was misclassified twice.
+    input in the box that was misclassified, and again when checked in a batch of another size.
     """
 
     radius: Tensor  # [n] float64
     x_adv: Tensor  # [n, …] float32; the clean input where the search has no success
     queries: Tensor  # [n] int64
+
+    def inside(self, x: Tensor, ball: Ball) -> Tensor:
+        """Which errors lie in the ``ball`` around the inputs ``x``: [n] bool."""
+        return self.radius.isfinite() & ball.contains(self.x_adv, x.float())
 
 
 @dataclass(frozen=True)
@@ -51,14 +56,14 @@ class MinimumNorm:
     def radii(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> BrokenRadii:
         """The broken radius of every row in ``ball.norm`` and ``ball.box``, however large: see :class:`BrokenRadii`."""
         reach = _reach(x, ball)
-        trial = Trial(model, x, y, reach, generator, self.batch_size)
+        trial = AttackRun(model, x, y, reach, generator, self.batch_size)
         radius = torch.where(trial.broken, 0.0, torch.inf).double()
         x_adv, first = trial.x_adv.clone(), trial.broken.clone()
         for run in range(self.restarts):
             trial.broken = first.clone()
-            trial.pursue(_MinimumNormSearch(self, reach, restart=run), run, "minimum norm", stay=True)
+            trial.search(_MinimumNormSearch(self, reach, restart=run), run, "minimum norm", keep_broken=True)
             candidate = torch.where(per_row(trial.broken, x), trial.x_adv, trial.x)
-            candidate = self._halved(model, trial.x, y, candidate, trial.broken & ~first, trial.queries)
+            candidate = self._halved(model, trial.x, y, candidate, trial.broken & ~first, trial)
             distance = torch.where(trial.broken, ball.distance(trial.x.double(), candidate.double()), torch.inf)
             nearer = distance < radius
             radius, x_adv = torch.where(nearer, distance, radius), torch.where(per_row(nearer, x), candidate, x_adv)
@@ -71,7 +76,7 @@ class MinimumNorm:
         return AttackResult(torch.where(per_row(broken, x), result.x_adv, x.float()), broken, result.queries)
 
     def _halved(
-        self, model: nn.Module, x: Tensor, y: Tensor, candidate: Tensor, active: Tensor, queries: Tensor
+        self, model: nn.Module, x: Tensor, y: Tensor, candidate: Tensor, active: Tensor, trial: AttackRun
     ) -> Tensor:
         """Bisection on the segment from the clean input to ``candidate``; only misclassified inputs are kept."""
         index = torch.nonzero(active).squeeze(1)
@@ -81,18 +86,19 @@ class MinimumNorm:
         near = center
         for _ in range(self.halvings):
             middle = (near + far) / 2
+            middle = middle if trial.ball.limits.all_allowed else trial.ball.project(middle, center)
             wrong = per_row(predict(model, middle, self.batch_size) != label, middle)
             near, far = torch.where(wrong, near, middle), torch.where(wrong, middle, far)
         # Confirmed once more in batches of another size; otherwise the candidate stays.
         sound = predict(model, far, self.batch_size // 2 + 1) != label
-        queries[index] += self.halvings + 1
+        trial.queries[index] += self.halvings + 1
         candidate = candidate.clone()
         candidate[index] = torch.where(per_row(sound, far), far, candidate[index])
         return candidate
 
 
 @dataclass(frozen=True)
-class MinimumNormState(State):
+class _MinimumNormState(State):
     """A row of the search."""
 
     reach: Tensor  # [m] radius of the current ball
@@ -110,23 +116,25 @@ class _MinimumNormSearch(GradientSearch):
     def steps(self) -> int:
         return self.attack.steps
 
-    def begin(self, fresh: Fresh) -> MinimumNormState:
+    def begin(self, fresh: NewPoints) -> _MinimumNormState:
         # The first run starts at the clean input, later ones a little beside it.
         start = start_inside(fresh.x, self.ball.with_radius(0.01), fresh.seed) if self.restart else fresh.x
         far = fresh.x.new_full((len(fresh.x),), torch.inf)
-        return MinimumNormState(
+        return _MinimumNormState(
             fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), reach=far, best=fresh.x, best_distance=far
         )
 
-    def objective(self, logits: Tensor, state: MinimumNormState) -> Tensor:
+    def objective(self, logits: Tensor, state: _MinimumNormState) -> Tensor:
         return margin(logits, state.y)
 
-    def advance(self, state: MinimumNormState, logits: Tensor, gradient: Tensor) -> MinimumNormState:
+    def advance(self, state: _MinimumNormState, logits: Tensor, gradient: Tensor) -> _MinimumNormState:
         norm = self.ball.norm
         rise = margin(logits, state.y)
-        adversarial, distance = rise > 0, length(state.point - state.x, norm)
+        adversarial, distance = rise > 0, self.ball.distance(state.x, state.point)
+        scale: Tensor | float = self.ball.scales(gradient) if self.ball.scale else 1.0
+        gradient = gradient * scale
         state = _noted(state, adversarial, distance)
-        share = (1 + torch.cos(pi * state.age / self.steps)) / 2
+        share = (1 + torch.cos(pi * state.steps_done / self.steps)) / 2
         growth = self.attack.growth * share
         # Before the first success the boundary is estimated by the tangent plane, and farther at every step.
         plane = distance + (-rise).clamp_min(0) / length(gradient, DUAL[norm]).clamp_min(1e-12)
@@ -134,9 +142,12 @@ class _MinimumNormSearch(GradientSearch):
         grown = torch.where(state.best_distance < torch.inf, state.reach, plane) * (1 + growth)
         shrunk = torch.minimum(state.reach * (1 - growth), state.best_distance)
         reach = torch.where(adversarial, shrunk, grown).clamp_max(self.ball.radius)
-        point = state.point + per_row(self._step(reach, share), gradient) * steepest(gradient, norm)
-        state = replace(state, reach=reach, point=_within(point, state.x, reach, self.ball), age=state.age + 1)
-        if bool((last := state.age >= self.steps).any()):
+        way = steepest(gradient, "linf" if norm == "linf" else "l2")  # in L1 the projection makes it sparse
+        point = state.point + per_row(self._step(reach, share), gradient) * way * scale
+        state = replace(
+            state, reach=reach, point=within(point, state.x, reach, self.ball), steps_done=state.steps_done + 1
+        )
+        if bool((last := state.steps_done >= self.steps).any()):
             state = replace(state, point=torch.where(per_row(last, point), state.best, state.point))
         return state
 
@@ -144,7 +155,7 @@ class _MinimumNormSearch(GradientSearch):
         return reach * (0.02 + 0.98 * share)
 
 
-def _noted(state: MinimumNormState, adversarial: Tensor, distance: Tensor) -> MinimumNormState:
+def _noted(state: _MinimumNormState, adversarial: Tensor, distance: Tensor) -> _MinimumNormState:
     nearer = adversarial & (distance < state.best_distance)
     return replace(
         state,
@@ -153,15 +164,18 @@ def _noted(state: MinimumNormState, adversarial: Tensor, distance: Tensor) -> Mi
     )
 
 
-def _within(point: Tensor, center: Tensor, reach: Tensor, ball: Ball) -> Tensor:
-    """Projection onto balls of one radius per row, then the box."""
-    step, limit = point - center, per_row(reach, point)
+def within(point: Tensor, center: Tensor, reach: Tensor, ball: Ball) -> Tensor:
+    """Projection onto balls of one radius ``reach`` [n] per row, then the box, up to rounding."""
+    scale = ball.scales(center) if ball.scale else torch.ones_like(center[:1])
+    step, limit = (point - center) / scale, per_row(reach, point)
     if ball.norm == "linf":
         step = torch.minimum(torch.maximum(step, -limit), limit)
-    else:
+    elif ball.norm == "l2":
         step = step * (limit / per_row(length(step, "l2").clamp_min(1e-30), step)).clamp_max(1.0)
-    moved = center + step
-    return moved if ball.box is None else moved.clamp(*ball.box)
+    else:
+        low, high = (((end - center) / scale).flatten(1) for end in ball.room(center))
+        step = nearest_in_l1(step.flatten(1), reach, low.clamp_max(0), high.clamp_min(0)).view_as(point)
+    return (center + step * scale).clamp(*ball.ends)
 
 
 def _reach(x: Tensor, ball: Ball) -> Ball:
@@ -169,4 +183,5 @@ def _reach(x: Tensor, ball: Ball) -> Ball:
     if ball.box is None:
         return ball.with_radius(UNBOXED_REACH)
     width = ball.box[1] - ball.box[0]
-    return ball.with_radius(width if ball.norm == "linf" else width * sqrt(x[0].numel()))
+    size = x[0].numel()
+    return ball.with_radius(width * {"linf": 1.0, "l2": sqrt(size), "l1": size}[ball.norm] / min(ball.scale or (1.0,)))

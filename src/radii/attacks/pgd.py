@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor, nn
 
-from radii.attacks.attack import AttackResult, Fresh, GradientSearch, State, Trial, hit, misclassified
-from radii.attacks.draws import start_inside
+from radii.attacks.attack import AttackResult, AttackRun, GradientSearch, NewPoints, State, hit, misclassified
 from radii.attacks.losses import cross_entropy, margin
+from radii.attacks.point_randomness import start_inside
 from radii.errors import InputError
 from radii.threat import Ball, Norm, length, per_row
 
@@ -18,13 +18,18 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
     """The direction of unit ``norm`` along which a linear function with this ``gradient`` rises most.
 
     Linf: sign(g). L2: g / ||g||_2, and 0 where the gradient is 0. [n, …] -> [n, …].
+
+    In L1 it would be the one steepest coordinate, which soon ends at the box: the steepest hundredth share the step.
     """
     if norm == "linf":
         return gradient.sign()
     if norm == "l2":
         norms = length(gradient, "l2")
         return gradient * per_row(torch.where(norms > 0, 1 / norms.clamp_min(1e-30), 0), gradient)
-    raise InputError(f"Gradient steps are defined for l2 and linf balls, got {norm!r} instead.")
+    flat = gradient.flatten(1)
+    count = max(1, flat.shape[1] // 100)
+    places = flat.abs().topk(count, dim=1).indices
+    return torch.zeros_like(flat).scatter(1, places, flat.gather(1, places).sign() / count).view_as(gradient)
 
 
 def ascend(point: Tensor, gradient: Tensor, center: Tensor, ball: Ball, size: float | Tensor) -> Tensor:
@@ -32,8 +37,11 @@ def ascend(point: Tensor, gradient: Tensor, center: Tensor, ball: Ball, size: fl
 
     The ball is the ``ball`` around ``center``; ``size`` is in units of the input, one number or one per row [n].
     """
-    scale = per_row(size, point) if isinstance(size, Tensor) else size
-    return ball.project(point + scale * steepest(gradient, ball.norm), center)
+    pace = per_row(size, point) if isinstance(size, Tensor) else size
+    if not ball.scale:
+        return ball.clip(point + pace * steepest(gradient, ball.norm), center)
+    scale = ball.scales(point)
+    return ball.clip(point + pace * scale * steepest(gradient * scale, ball.norm), center)
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,9 @@ class PGD:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
         """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
-        trial = Trial(model, x, y, ball, generator, self.batch_size, hit if self.targeted else misclassified)
+        trial = AttackRun(model, x, y, ball, generator, self.batch_size, hit if self.targeted else misclassified)
         for restart in range(self.restarts):
-            trial.pursue(_PgdSearch(self, ball), restart, f"PGD-{self.steps}")
+            trial.search(_PgdSearch(self, ball), restart, f"PGD-{self.steps}")
         return trial.result()
 
 
@@ -75,7 +83,7 @@ class _PgdSearch(GradientSearch):
     def steps(self) -> int:
         return self.attack.steps
 
-    def begin(self, fresh: Fresh) -> State:
+    def begin(self, fresh: NewPoints) -> State:
         start = start_inside(fresh.x, self.ball, fresh.seed) if self.attack.random_start else fresh.x
         return State(fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y))
 
@@ -86,4 +94,4 @@ class _PgdSearch(GradientSearch):
     def advance(self, state: State, logits: Tensor, gradient: Tensor) -> State:  # noqa: ARG002
         size = self.attack.step * self.ball.radius
         point = ascend(state.point, gradient, state.x, self.ball, size)
-        return replace(state, point=point, age=state.age + 1)
+        return replace(state, point=point, steps_done=state.steps_done + 1)

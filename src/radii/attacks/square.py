@@ -9,8 +9,8 @@ from math import ceil, prod, sqrt
 import torch
 from torch import Generator, Tensor, nn
 
-from radii.attacks import draws
-from radii.attacks.attack import AttackResult, ForwardSearch, Fresh, State, Trial
+from radii.attacks import point_randomness
+from radii.attacks.attack import AttackResult, AttackRun, ForwardSearch, NewPoints, State
 from radii.attacks.losses import margin
 from radii.threat import Ball, length, per_row
 
@@ -34,16 +34,16 @@ class Square:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, generator: Generator) -> AttackResult:
         """Attack every row of ``x``; see :class:`radii.attacks.attack.Attack`."""
-        trial = Trial(model, x, y, ball, generator, self.batch_size)
-        search: _LinfSearch | _L2Search
+        trial = AttackRun(model, x, y, ball, generator, self.batch_size)
+        search: _LinfSearch | _BumpSearch
         for run in range(self.restarts):
-            search = (_LinfSearch if ball.norm == "linf" else _L2Search)(self, ball, tuple(x.shape[1:]))
-            trial.pursue(search, run, f"Square {self.queries}")
+            search = (_LinfSearch if ball.norm == "linf" else _BumpSearch)(self, ball, tuple(x.shape[1:]))
+            trial.search(search, run, f"Square {self.queries}")
         return trial.result()
 
 
 @dataclass(frozen=True)
-class SquareState(State):
+class _SquareState(State):
     """A row of the random search."""
 
     best: Tensor  # [m, …] the input of the largest margin loss so far
@@ -78,49 +78,53 @@ class _SquareSearch(ForwardSearch):
         side = (share * height * width).sqrt().round().long()
         return side.clamp(1, min(height, width))
 
-    def begin(self, fresh: Fresh) -> SquareState:
-        start = self.ball.project(fresh.x + self._unfolded(self._first(fresh.seed)), fresh.x)
+    def begin(self, fresh: NewPoints) -> _SquareState:
+        start = self.ball.clip(fresh.x + self._unscaled(self._unfolded(self._first(fresh.seed))), fresh.x)
         worst = fresh.x.new_full((len(fresh.x),), -torch.inf)
-        return SquareState(
+        return _SquareState(
             fresh.index, fresh.x, fresh.y, start, torch.zeros_like(fresh.y), fresh.x, worst, fresh.seed
         )  # fmt: skip
 
-    def advance(self, state: SquareState, logits: Tensor, gradient: Tensor) -> SquareState:  # noqa: ARG002
+    def advance(self, state: _SquareState, logits: Tensor, gradient: Tensor) -> _SquareState:  # noqa: ARG002
         loss = margin(logits, state.y)
         better = loss > state.best_loss
         state = replace(
             state,
             best=torch.where(per_row(better, state.point), state.point, state.best),
             best_loss=torch.where(better, loss, state.best_loss),
-            age=state.age + 1,
+            steps_done=state.steps_done + 1,
         )
         return self._proposed(state)
 
-    def _proposed(self, state: SquareState) -> SquareState:
+    def _proposed(self, state: _SquareState) -> _SquareState:
         """The next proposal that differs from the best point: the answer to an equal one is known.
 
         Skipped proposals count as steps, so the search is the same as if it asked them all. After SKIPS of
         them in a row it asks.
         """
-        age = state.age
-        point = self._proposal(age, state.seed, state.x, state.best)
-        same = torch.nonzero(_unchanged(point, state.best) & (age < self.steps)).squeeze(1)
+        steps_done = state.steps_done
+        point = self._proposal(steps_done, state.seed, state.x, state.best)
+        same = torch.nonzero(_unchanged(point, state.best) & (steps_done < self.steps)).squeeze(1)
         if len(same):
             seed, x, best = state.seed[same], state.x[same], state.best[same]
         for _ in range(SKIPS if len(same) else 0):
-            age = age.index_add(0, same, torch.ones_like(same))
-            fresh = self._proposal(age[same], seed, x, best)
+            steps_done = steps_done.index_add(0, same, torch.ones_like(same))
+            fresh = self._proposal(steps_done[same], seed, x, best)
             point[same] = fresh
-            still = _unchanged(fresh, best) & (age[same] < self.steps)
+            still = _unchanged(fresh, best) & (steps_done[same] < self.steps)
             same, seed, x, best = same[still], seed[still], x[still], best[still]
             if not len(same):
                 break
-        return replace(state, point=point, age=age)
+        return replace(state, point=point, steps_done=steps_done)
+
+    def _unscaled(self, step: Tensor) -> Tensor:
+        """A step in the ball's scales as one of the input."""
+        return step * self.ball.scales(step) if self.ball.scale else step
 
     def _first(self, seed: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def _proposal(self, age: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
+    def _proposal(self, steps_done: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
         raise NotImplementedError
 
     def _window(self, place: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -158,29 +162,38 @@ class _LinfSearch(_SquareSearch):
 
     def _first(self, seed: Tensor) -> Tensor:
         channels, height, width = self.grid
-        return (draws.sign(seed, 7, channels, 1, width) * self.ball.radius).expand(-1, -1, height, -1)
+        return (point_randomness.sign(seed, 7, channels, 1, width) * self.ball.radius).expand(-1, -1, height, -1)
 
-    def _proposal(self, age: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
+    def _proposal(self, steps_done: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
         channels, _, _ = self.grid
-        size = self.sizes.to(age.device)[age.clamp_max(self.steps)]
-        draw = draws.uniform(seed, age, 2 + channels)
+        size = self.sizes.to(steps_done.device)[steps_done.clamp_max(self.steps)]
+        draw = point_randomness.uniform(seed, steps_done, 2 + channels)
         _, _, patch = self._window(draw[:, :2], size)
         sign = torch.where(draw[:, 2:, None, None] < 0.5, -self.ball.radius, self.ball.radius)
-        if len(self.shape) == 3:  # nothing outside the patch moves, so only the box needs care
+        if self.ball.scale:
+            changed = self._unfolded(patch.expand(-1, channels, -1, -1)).view_as(x)
+            moved = self._unscaled(self._unfolded(sign.expand_as(self._folded(x))).view_as(x))
+            point = torch.where(changed, x + moved, best)
+        elif len(self.shape) == 3:  # nothing outside the patch moves, so only the box needs care
             point = torch.where(patch, x + sign, best)
         else:
             point = x + self._unfolded(torch.where(patch, sign, self._folded(best - x)))
-        return point if self.ball.box is None else point.clamp_(*self.ball.box)
+        return point.clamp_(*self.ball.ends)
 
 
-class _L2Search(_SquareSearch):
-    """Moves the squared length of one window into another that gets a new bump (their Alg. 3)."""
+class _BumpSearch(_SquareSearch):
+    """Moves the length of one window into another that gets a new bump (their Alg. 3): in L2 by squares."""
+
+    @property
+    def power(self) -> int:
+        """Of the sizes whose sum is free to move: 2 in L2, 1 in L1."""
+        return 2 if self.ball.norm == "l2" else 1
 
     @cached_property
     def sizes(self) -> Tensor:
-        """Odd sides of at least 3 cells, as bumps have a center."""
+        """Odd sides, as bumps have a center; of at least 3 cells in L2, while a single cell is best in L1."""
         _, height, width = self.grid
-        side = super().sizes.clamp_min(min(3, height, width))
+        side = super().sizes.clamp_min(min(3 if self.power == 2 else 1, height, width))
         return (side + 1 - side % 2).clamp_max(min(height, width))
 
     @cached_property
@@ -189,39 +202,44 @@ class _L2Search(_SquareSearch):
         _, height, width = self.grid
         bank = torch.zeros(int(self.sizes.max()) + 1, height, width)
         for size in set(self.sizes.tolist()) | {_tile(height, width)}:
-            bank[size, :size, :size] = bump(size)
+            bank[size, :size, :size] = _bump(size)
         return bank
 
     def _first(self, seed: Tensor) -> Tensor:
         channels, height, width = self.grid
         side = _tile(height, width)
         tall, wide = height // side, width // side
-        signs = draws.sign(seed, 7, channels, tall, wide)
-        tiles = torch.einsum("mcij,ab->mciajb", signs, bump(side).to(signs.device))
+        signs = point_randomness.sign(seed, 7, channels, tall, wide)
+        tiles = torch.einsum("mcij,ab->mciajb", signs, _bump(side).to(signs.device))
         tiles = tiles.reshape(len(seed), channels, tall * side, wide * side)
         top, left = (height - tall * side) // 2, (width - wide * side) // 2
         spread = signs.new_zeros(len(seed), channels, height, width)
         spread[:, :, top : top + tall * side, left : left + wide * side] = tiles
-        return _scaled(self._features_only(spread), self.ball.radius)
+        return self._full(self._features_only(spread))
 
-    def _proposal(self, age: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
+    def _proposal(self, steps_done: Tensor, seed: Tensor, x: Tensor, best: Tensor) -> Tensor:
         channels, _, _ = self.grid
-        size = self.sizes.to(age.device)[age.clamp_max(self.steps)]
-        draw = draws.uniform(seed, age, 5 + channels)
-        step = self._folded(best - x)
+        size = self.sizes.to(steps_done.device)[steps_done.clamp_max(self.steps)]
+        draw = point_randomness.uniform(seed, steps_done, 5 + channels)
+        step = self._folded((best - x) / self.ball.scales(x) if self.ball.scale else best - x)
         down, across, new = self._window(draw[:, :2], size)
         _, _, old = self._window(draw[:, 2:4], size)
         fresh = self._bumps_at(draw[:, 4:], size, down, across) * new
-        within = _squares(step * (new | old))
-        unused = (self.ball.radius**2 - _squares(step)).clamp_min(0)
+        power = self.power
+        within = _powers(step * (new | old), power)
+        unused = (self.ball.radius**power - _powers(step, power)).clamp_min(0)
         kept = step * new
-        fresh = fresh + kept / per_row(_squares(kept).sqrt() + 1e-12, kept)
+        fresh = fresh + kept / per_row(_powers(kept, power) ** (1 / power) + 1e-12, kept)
         # Each channel of the new window gets an equal part of what is free, as in their step 9.
-        norms = fresh.flatten(2).norm(dim=2)[:, :, None, None] + 1e-12
-        fresh = fresh / norms * per_row((unused / channels + within).sqrt(), fresh)
+        norms = fresh.flatten(2).norm(p=power, dim=2)[:, :, None, None] + 1e-12
+        fresh = fresh / norms * per_row((unused / channels + within) ** (1 / power), fresh)
         step = torch.where(new, fresh, torch.where(old, torch.zeros_like(step), step))
-        step = _scaled(self._features_only(step), self.ball.radius)
-        return self.ball.project(x + self._unfolded(step), x)
+        step = self._full(self._features_only(step))
+        return self.ball.clip(x + self._unscaled(self._unfolded(step)), x)
+
+    def _full(self, step: Tensor) -> Tensor:
+        """``step`` at the length of the radius."""
+        return step * per_row(self.ball.radius / length(step, self.ball.norm).clamp_min(1e-12), step)
 
     def _bumps_at(self, draw: Tensor, size: Tensor, down: Tensor, across: Tensor) -> Tensor:
         """The bump of each row's window, lying or standing, one sign per channel: [m, c, h, w]."""
@@ -237,7 +255,7 @@ class _L2Search(_SquareSearch):
         return self._folded(self._unfolded(step))
 
 
-def bump(size: int) -> Tensor:
+def _bump(size: int) -> Tensor:
     """A patch of two opposite pyramids, one above the other, of length 1 (their Sec. 4.2): [size, size]."""
     upper = size // 2
     patch = torch.zeros(size, size)
@@ -261,9 +279,5 @@ def _tile(height: int, width: int) -> int:
     return max(min(height, width) // 5, 1)
 
 
-def _squares(step: Tensor) -> Tensor:
-    return step.flatten(1).pow(2).sum(1)
-
-
-def _scaled(step: Tensor, radius: float) -> Tensor:
-    return step * per_row(radius / length(step, "l2").clamp_min(1e-12), step)
+def _powers(step: Tensor, power: int) -> Tensor:
+    return step.flatten(1).abs().pow(power).sum(1)

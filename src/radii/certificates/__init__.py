@@ -1,5 +1,5 @@
-"""Proofs that no input of the ball is misclassified."""
+"""Proofs that no input of the ball is misclassified.
 
-from radii.registry import Registry
-
-CERTIFICATES = Registry("certificate", {})  # those of other packages: functions (model, x, ball) -> Certificate
+In come a network, inputs and a ball, never labels; out goes a Certificate. :data:`methods.METHODS` names them all,
+and :func:`choose.choose` decides what ``auto`` means.
+"""

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from radii.errors import InputError
 from radii.tables import Field, Table, Tabular, table
-from radii.threat import Norm
+from radii.threat import Ball, Norm, radius_in
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from radii.models.model_state import ModelState
+    from radii.networks.frozen import Frozen
+    from radii.networks.model_state import ModelState
 
 Arithmetic = Literal["float32", "exact"]
 SHOWN = 10  # points in a notebook
+Measure = Norm | Literal["change"]  # of a radius: a norm, or the strength of a change of images
 Kind = Literal["deterministic", "probabilistic", "estimate"]
 
 
@@ -36,7 +39,7 @@ class Certificate(Tabular):
     Attributes:
         prediction: the class of each input [n] int64; -1: the method abstains.
         radius: proved radius of each input [n] float64, in units of the input.
-        norm: norm of the radius.
+        norm: norm of the radius; ``change`` for strengths of a change of images.
         kind: how sure it is, see above.
         method: the name of the method.
         alpha: error probability of each statement; only for probabilistic certificates.
@@ -44,19 +47,24 @@ class Certificate(Tabular):
         arithmetic: ``float32``: it holds for the network as float32 computes it; ``exact``: for the
             network in exact arithmetic, from which a deployed network differs by rounding.
         methods: the method that proved each input's radius, where several were tried; "" where nothing is proved.
+        network: the network that the statement is about, as a torch module with weights of its own that runs, is
+            saved and has a ``digest``; None for methods that ask the model itself (smoothing, stored points).
+        scale: for each feature the change that counts as 1 in the radius; empty: 1 for all.
         state: the state of the model that was certified; :meth:`check` compares it.
         exact_logits: for ``exact``, the certified function: float64 logits [n, classes] of inputs [n, …].
     """
 
     prediction: Tensor
     radius: Tensor
-    norm: Norm
+    norm: Measure
     kind: Kind
     method: str
     alpha: float | None = None
     assumptions: tuple[str, ...] = ()
     arithmetic: Arithmetic = "float32"
     methods: tuple[str, ...] = ()
+    network: Frozen | None = field(default=None, repr=False, compare=False)
+    scale: tuple[float, ...] = ()
     state: ModelState | None = field(default=None, repr=False)
     exact_logits: Callable[[Tensor], Tensor] | None = field(default=None, repr=False, compare=False)
 
@@ -96,12 +104,46 @@ class Certificate(Tabular):
         Raises:
             InputError: its weights, buffers, data type, hooks, attributes or mode have changed since.
         """
-        from radii.models.model_state import ModelState
+        from radii.networks.frozen import Frozen
+        from radii.networks.model_state import ModelState
 
+        if self.network is not None and isinstance(model, Frozen):
+            if model.digest != self.network.digest:
+                raise InputError(f"This is not the network that was certified ({self.method}): its digest is another.")
+            return
         if self.state is not None and (change := self.state.difference(ModelState.of(model))):
             raise InputError(
                 f"The model is not as it was when it was certified ({self.method}): {change}. Certify it again."
             )
+
+    def save(self, path: Path | str, x: Tensor) -> None:
+        """Write the network with this certificate inside, for the inputs that it is about.
+
+        A ``.safetensors`` file is read by :func:`radii.certificates.certificate_file.read_certificate`, bit by bit the
+        same. An ``.onnx`` file returns the same values elsewhere and holds the certificate as JSON under the name
+        ``radii``; onnxruntime's answers to ``x`` are compared.
+
+        Args:
+            path: where to write.
+            x: the inputs that were certified; their digests go into the file.
+        """
+        from radii.certificates.certificate_file import write_certificate
+
+        write_certificate(self, Path(path), x)
+
+    def radius_in(self, ball: Ball, dimension: int) -> Tensor:
+        """The radii in the norm and the scale of ``ball``, for inputs of ``dimension`` numbers: [n].
+
+        Raises:
+            InputError: the radii count in another scale than the ball's.
+        """
+        if self.scale == ball.scale and self.norm == ball.norm:
+            return self.radius
+        if self.norm == "change":
+            raise InputError("The certificate is about a change of images, not about a ball; certify with this ball.")
+        if self.scale:
+            raise InputError("The certificate's radii count in another scale than the ball's; certify with this ball.")
+        return radius_in(self.radius, self.norm, ball, dimension)
 
     @property
     def is_certified(self) -> bool:

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from radii.certificates import CERTIFICATES, bounds, lipschitz
-from radii.certificates.bounds.bounded import Bounded, passes_needed
-from radii.certificates.bounds.lower_margins import Method
+from radii.bounds.bounded import ASSUMPTIONS, Bounded
+from radii.certificates._own_network import about
 from radii.certificates.certificate import Arithmetic, Certificate
+from radii.certificates.margin import trained_bound
+from radii.certificates.methods import (
+    AUTO,
+    CERTIFICATES,
+    METHODS,
+    Method,
+    Request,
+    check_method,
+    check_norm,
+    tried_by_auto,
+)
+from radii.change import Change, threat_of
 from radii.data.arrays import as_inputs
-from radii.errors import InputError, checked, unknown_name
-from radii.models.adapter import ModelLike, Outputs, adapt
+from radii.errors import InputError, OtherKindError, checked
+from radii.models.adapter import ModelLike, Outputs, adapt, check_predictions
 from radii.models.classifier import check_inputs
-from radii.models.layers.folded import Residual
-from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
-from radii.models.model_state import ModelState
-from radii.models.zoo.linf_distance import LinfDistanceNetwork
-from radii.registry import is_import_path
-from radii.threat import Ball, Box, Norm, converted
+from radii.models.heads import assumed
+from radii.networks.model_state import ModelState
+from radii.threat import Ball, Box, Norm
 
-METHODS = ("margin", "smoothing", "estimate", *bounds.METHODS, "nearest", "complete")
-LADDER: tuple[Method, ...] = ("ibp", "crown-ibp", "crown", "alpha-crown", "sdp-crown")  # cheapest first
 RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
-TIGHT = 2.0  # a network with a Lipschitz constant up to this was trained to have a small one
 PASSES = 20_000  # forward passes that the proofs of one point may cost; the standard attack suite takes about 10,000
-ROOT, REGION = 180, 50  # passes of complete verification: for each rival class, then for each region
+LAST = "sdp-crown"  # of the methods that auto tries unless more is asked for
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,23 @@ class Choice:
     refusals: tuple[str, ...]
 
 
+def automatic(
+    model: nn.Module, input_shape: tuple[int, ...], norm: Norm, sigma: float | None = None, *, margin_alone: bool = True
+) -> tuple[str, str]:
+    """The method that ``auto`` stands for and the reason; ``auto`` itself is the strongest proof of each point.
+
+    It depends on the ``model`` with its ``input_shape``, the ``norm`` of the balls and ``sigma``, if noise is given.
+    Margins of a network that was built for a small Lipschitz constant are nearly as strong as all methods together
+    and cost next to nothing; ``margin_alone`` takes them alone, for many points.
+    """
+    if sigma is not None and norm == "l2":
+        return "smoothing", f"noise of sigma {sigma:g} was given, and smoothing certifies any model under it"
+    if margin_alone and norm == "l2" and trained_bound(model, input_shape):
+        return "margin", "the network was built for a small Lipschitz constant, so a margin is a radius"
+    names = ", ".join(method.name for method in tried_by_auto(norm, LAST))
+    return AUTO, f"for each point the strongest of {names}"
+
+
 def choose(
     model: nn.Module,
     x: Tensor,
@@ -54,23 +76,20 @@ def choose(
     *,
     radii: Sequence[float] | None = None,
     passes: int = PASSES,
-    last: Method | Literal["complete"] = "sdp-crown",
+    last: str = LAST,
 ) -> Choice:
     """Try what the model allows, the cheapest method first, and keep the larger radius of each point.
 
-    Margins of a Lipschitz bound come first, then intervals, CROWN-IBP, CROWN, alpha-CROWN and, for L2 balls on the
-    CPU, SDP-CROWN; each is tried on the points that the ones before did not prove at the largest radius. L2 margins
-    are converted to the ball's norm. No clock decides: a method is left out at a point where it takes more forward
-    passes than are left.
+    The methods are those of :data:`~radii.certificates.methods.METHODS` for ``auto``, in that order: first those
+    that cost next to nothing, on all points; then each of the others on the points that the ones before did not
+    prove at the largest radius. Radii in another norm are converted to the ball's. A method is left out at a point
+    where it takes more forward passes than are left. There is no time limit, so the result is the same everywhere.
 
     Guarantee: deterministic, for the network as float32 computes it in eval mode, in the ball's box.
 
     Args:
-        model: a network from inputs to logits.
         x: inputs [n, …] in the ball's box; never changed.
-        ball: norm, radius and box of the perturbations.
         radii: radii for which bounds are tried, by default the ball's radius alone.
-        passes: forward passes that may be spent on each point, counted from the coordinates that intervals leave open.
         last: the last method to try; ``complete`` spends what is left on complete verification, by count too.
 
     Returns:
@@ -78,8 +97,11 @@ def choose(
     """
     check_inputs(x, ball.box)
     wanted = sorted({radius for radius in (radii or (ball.radius,)) if radius > 0})
-    best, refusals = _by_margin(model, x, ball)
-    if not wanted or ball.norm == "l1":
+    methods = tried_by_auto(ball.norm, last)
+    left = torch.full((len(x),), passes)
+    best, refusals = _at_once([method for method in methods if method.cost is None], model, x, ball, left)
+    costly = [method for method in methods if method.cost is not None]
+    if not wanted or not costly:
         return Choice(best, tuple(refusals))
     try:
         bounded = Bounded(model, tuple(x.shape[1:]))
@@ -88,36 +110,99 @@ def choose(
         return Choice(best, (*refusals, f"bounds: {refusal}"))
     radius = torch.zeros(len(x), dtype=torch.float64) if best is None else best.radius.clone()
     radius[(prediction < 0).cpu()] = 0.0
-    methods = [""] * len(x) if best is None else list(best.methods)
-    search = _Search(x, prediction, ball, wanted, radius, methods, torch.full((len(x),), passes))
-    for method in LADDER if last == "complete" else LADDER[: LADDER.index(last) + 1]:
-        if method != "sdp-crown" or (ball.norm == "l2" and x.device.type == "cpu"):
-            refusals += search.by_bounds(bounded, method)
-    if last == "complete":
-        refusals += search.completely(model)
-    assumptions = bounds.bounded.ASSUMPTIONS + (() if best is None else best.assumptions)
-    return Choice(
-        Certificate(
-            prediction=prediction.cpu(),
-            radius=radius,
-            norm=ball.norm,
-            kind="deterministic",
-            method=" + ".join(dict.fromkeys(name for name in methods if name)) or "bounds",
-            assumptions=tuple(dict.fromkeys(assumptions)),
-            methods=tuple(methods),
-            state=ModelState.of(model),
-        ),
-        tuple(refusals),
+    names = [""] * len(x) if best is None else list(best.methods)
+    assumptions = [*ASSUMPTIONS, *(() if best is None else best.assumptions), *assumed(model)]
+    search = _Search(bounded, x, prediction, ball, wanted, radius, names, left, assumptions)
+    for method in costly:
+        refusals += search.attempt(method)
+    certificate = Certificate(
+        prediction=prediction.cpu(),
+        radius=radius,
+        norm=ball.norm,
+        kind="deterministic",
+        method=" + ".join(dict.fromkeys(name for name in names if name)) or "bounds",
+        assumptions=tuple(dict.fromkeys(assumptions)),
+        methods=tuple(names),
+        scale=ball.scale,
+        state=ModelState.of(model),
     )
+    return Choice(about(certificate, bounded.network, model, x), tuple(refusals))
+
+
+def _at_once(
+    methods: Sequence[Method], model: nn.Module, x: Tensor, ball: Ball, left: Tensor
+) -> tuple[Certificate | None, list[str]]:
+    """The larger radius of each point by methods that need no radius to try, in the ball's norm, and why not."""
+    best: Certificate | None = None
+    refusals = []
+    for method in methods:
+        try:
+            proof = _computed(Request(method.name, model, x, ball, passes=left))
+        except OtherKindError:
+            continue
+        except InputError as refusal:
+            refusals.append(f"{method.name}: {refusal}")
+            continue
+        radius = proof.radius_in(ball, x[0].numel())
+        names = proof.methods or tuple(method.name if value > 0 else "" for value in radius.tolist())
+        proof = replace(proof, radius=radius, norm=ball.norm, scale=ball.scale, methods=names)
+        best = proof if best is None else _larger(best, proof)
+    return best, refusals
+
+
+def _larger(first: Certificate, second: Certificate) -> Certificate:
+    """The first certificate with the second's radius where that is larger, for the same prediction."""
+    better = (second.radius > first.radius) & (second.prediction == first.prediction)
+    names = zip(better.tolist(), first.methods, second.methods, strict=True)
+    return replace(
+        first,
+        radius=torch.where(better, second.radius, first.radius),
+        method=f"{first.method} + {second.method}",
+        methods=tuple(new if swap else old for swap, old, new in names),
+        assumptions=tuple(dict.fromkeys(first.assumptions + second.assumptions)),
+    )
+
+
+@dataclass(frozen=True)
+class _Size:
+    """What the cost of a proof depends on, see :class:`~radii.certificates.methods.ProofSize`."""
+
+    bounded: Bounded
+    x: Tensor
+    ball: Ball
+
+    @property
+    def norm(self) -> Norm:
+        return self.ball.norm
+
+    @property
+    def classes(self) -> int:
+        return self.bounded.classes
+
+    @cached_property
+    def hidden_rows(self) -> Tensor:
+        """Two rows for every coordinate that CROWN tightens, one for each side."""
+        return 2 * self.bounded.unstable(self.x, self.ball)
+
+
+def passes_needed(bounded: Bounded, x: Tensor, ball: Ball, method: str) -> Tensor:
+    """About how many forward passes the proof of each point of ``x`` costs in ``ball`` by ``method``: [n].
+
+    ``bounded`` is the traced network.
+    """
+    cost = METHODS[method].cost
+    assert cost is not None, f"{method} has no cost in the table"
+    return torch.as_tensor(cost(_Size(bounded, x, ball))).expand(len(x))
 
 
 @dataclass(frozen=True)
 class _Search:
     """The radius that is proved for each point so far, by which method, and the forward passes that it has left.
 
-    ``radius``, ``methods`` and ``left`` are changed in place.
+    ``radius``, ``methods``, ``left`` and ``assumptions`` are changed in place.
     """
 
+    bounded: Bounded
     x: Tensor
     prediction: Tensor
     ball: Ball
@@ -125,142 +210,79 @@ class _Search:
     radius: Tensor
     methods: list[str]
     left: Tensor
+    assumptions: list[str]
 
-    def _open(self, radius: float) -> Tensor:
-        """The points that are not proved at ``radius``: [m] rows."""
-        return torch.nonzero((self.radius < radius) & (self.prediction >= 0).cpu())[:, 0]
-
-    def by_bounds(self, bounded: Bounded, method: Method) -> list[str]:
+    def attempt(self, method: Method) -> list[str]:
         """Raise radii by ``method`` where it is affordable; at the other points, why not."""
         spent, refused = torch.zeros_like(self.left), torch.zeros_like(self.left)
-        for radius in reversed(self.wanted):
-            rows, ball = self._open(radius), self.ball.with_radius(radius)
-            if not len(rows):
-                continue
-            cost = passes_needed(bounded, self.x[rows], ball, method)
-            dear = cost > self.left[rows]
-            refused[rows[dear]] = torch.maximum(refused[rows[dear]], cost[dear])
-            rows, cost = rows[~dear], cost[~dear]
-            if not len(rows):
-                continue
-            spent[rows] = torch.maximum(spent[rows], cost)
-            proved = rows[bounded.proves_by(self.x[rows], self.prediction[rows], ball, method).cpu()]
-            self.radius[proved] = radius
-            for row in proved.tolist():
-                self.methods[row] = method
+        try:
+            if method.proves_by_bounds:
+                for radius in reversed(self.wanted):
+                    self._by_bounds(method.name, radius, spent, refused)
+            else:
+                self._by_certificate(method.name, spent, refused)
+        except InputError as refusal:
+            return [f"{method.name}: {refusal}"]
         self.left.sub_(spent)
         points = int((refused > 0).sum())
         sentence = (
-            f"{method}: it takes up to {int(refused.max()):,} forward passes at {points:,} of {len(self.x):,} points"
+            f"{method.name}: it takes up to {int(refused.max()):,} forward passes at {points:,} of {len(self.x):,} "
+            "points"
         )
         return [f"{sentence}, where fewer are left; allow more by passes=."] if points else []
 
-    def completely(self, model: nn.Module) -> list[str]:
-        """Raise radii by complete verification with the passes that are left; at points with too few, why not."""
-        from radii.certificates.complete.answer import Limits
-        from radii.certificates.complete.deployed import Deployed
-        from radii.certificates.complete.true_radius import decide
+    def _affordable(self, method: str, radius: float, spent: Tensor, refused: Tensor) -> Tensor:
+        """The points [m] that are not proved at ``radius`` and can pay for the method; the others are ``refused``."""
+        rows = torch.nonzero((self.radius < radius) & (self.prediction >= 0).cpu())[:, 0]
+        if not len(rows):
+            return rows
+        cost = passes_needed(self.bounded, self.x[rows], self.ball.with_radius(radius), method)
+        too_expensive = cost > self.left[rows]
+        refused[rows[too_expensive]] = torch.maximum(refused[rows[too_expensive]], cost[too_expensive])
+        rows, cost = rows[~too_expensive], cost[~too_expensive]
+        spent[rows] = torch.maximum(spent[rows], cost)
+        return rows
 
-        with torch.no_grad():
-            classes = model(self.x[:1].clone()).shape[1]
-        regions = (self.left - ROOT * (classes - 1)) // REGION
-        deployed, dear = Deployed.of(model, tuple(self.x.shape[1:])), 0
-        for row in self._open(self.wanted[-1]).tolist():
-            point, label, limits = self.x[row : row + 1].float(), int(self.prediction[row]), int(regions[row])
-            dear += limits < 1
-            for radius in (radius for radius in self.wanted if limits > 0 and radius > float(self.radius[row])):
-                ball = self.ball.with_radius(radius)
-                if decide(deployed, point, label, classes, ball, Limits(nodes=limits)).verdict != "unsat":
-                    break
-                self.radius[row], self.methods[row] = radius, "complete"
-        return [f"complete: too few forward passes are left at {dear:,} of {len(self.x):,} points."] if dear else []
+    def _by_bounds(self, method: str, radius: float, spent: Tensor, refused: Tensor) -> None:
+        """Prove points at one radius by bounds of the traced network."""
+        rows = self._affordable(method, radius, spent, refused)
+        if len(rows):
+            ball = self.ball.with_radius(radius)
+            holds = self.bounded.proves_by(self.x[rows], self.prediction[rows], ball, method).cpu()
+            self._raise(rows[holds], torch.full_like(self.radius[rows[holds]], radius), method)
 
+    def _by_certificate(self, method: str, spent: Tensor, refused: Tensor) -> None:
+        """Ask a method for its own certificate of the points that are not proved at the largest radius."""
+        rows = self._affordable(method, self.wanted[-1], spent, refused)
+        if len(rows):
+            proof = _computed(
+                Request(
+                    method, self.bounded.model, self.x[rows], self.ball.with_radius(self.wanted[-1]),
+                    radii=tuple(self.wanted), passes=self.left[rows], proved=self.radius[rows],
+                )
+            )  # fmt: skip
+            radius = proof.radius_in(self.ball, self.x[0].numel()).cpu()
+            better = (radius > self.radius[rows]) & (proof.prediction.cpu() == self.prediction[rows].cpu())
+            self._raise(rows[better], radius[better], method)
+            self.assumptions.extend(proof.assumptions)
 
-def _by_margin(model: nn.Module, x: Tensor, ball: Ball) -> tuple[Certificate | None, list[str]]:
-    """L2 margins in the ball's norm, Linf margins of Linf distance networks, or None and why not."""
-    if ball.norm == "linf" and type(model) is LinfDistanceNetwork:
-        from radii.certificates import linf_margin
-
-        proved = linf_margin.certify(model, x)
-        return replace(proved, methods=tuple("linf-margin" if r > 0 else "" for r in proved.radius.tolist())), []
-    try:
-        margins = lipschitz.certify(model, x, cheapest_bound(model, tuple(x.shape[1:])))
-    except InputError as refusal:
-        from radii.certificates import graph_margin
-
-        try:
-            margins = graph_margin.certify(model, x, prove=False)
-        except InputError:
-            return None, [f"margin: {refusal}"]
-    radius = converted(margins.radius, "l2", ball.norm, x[0].numel())
-    methods = tuple("margin" if value > 0 else "" for value in radius.tolist())
-    return replace(margins, radius=radius, norm=ball.norm, methods=methods), []
-
-
-def _margin(model: nn.Module, x: Tensor, arithmetic: Arithmetic) -> Certificate:
-    """Margins layer by layer, or by the graph of a network that branches."""
-    try:
-        return lipschitz.certify(model, x, arithmetic=arithmetic)
-    except InputError as refusal:
-        from radii.certificates import graph_margin
-
-        if arithmetic != "float32":
-            raise
-        try:
-            return graph_margin.certify(model, x)
-        except InputError:
-            raise refusal from None
+    def _raise(self, rows: Tensor, radius: Tensor, method: str) -> None:
+        self.radius[rows] = radius
+        for row in rows.tolist():
+            self.methods[row] = method
 
 
-def cheapest_bound(model: nn.Module, input_shape: tuple[int, ...]) -> LipschitzBound:
-    """A Lipschitz bound by the quick fallback, and by proof where the network was trained to have a small one.
-
-    Args:
-        model: the network.
-        input_shape: the shape of one input.
-    """
-    quick = lipschitz_bound(model, input_shape, prove=False)
-    return lipschitz_bound(model, input_shape) if _is_trained_for(quick) else quick
-
-
-def trained_bound(model: nn.Module, input_shape: tuple[int, ...]) -> bool:
-    """Whether every layer has a Lipschitz bound and the network was built to have a small one.
-
-    Args:
-        model: the network.
-        input_shape: the shape of one input.
-    """
-    try:
-        return _is_trained_for(lipschitz_bound(model, input_shape, prove=False))
-    except InputError:
-        return False
-
-
-def _is_trained_for(quick: LipschitzBound) -> bool:
-    """A quick bound of residual layers is loose; their kind says what they were built for."""
-    return quick.value <= TIGHT or any(layer.kind == Residual.__name__ for layer in quick.layers)
-
-
-def check_method(name: str) -> None:
-    """Refuse a name that no certificate has; an import path is not imported.
-
-    Args:
-        name: one of :data:`METHODS`, ``auto``, the name of an entry point in ``radii.certificates``, or an import path.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    known = (*METHODS, "auto", *CERTIFICATES)
-    if name not in known and not is_import_path(name):
-        hint = "Or give an import path: package.module:function or file.py:function."
-        raise unknown_name("certificate", name, known, hint)
-
-
-def _of_another_package(method: str, model: nn.Module, x: Tensor, ball: Ball) -> Certificate:
-    check_method(method)
-    certificate = CERTIFICATES.factory(method)(model, x, ball)
-    if not isinstance(certificate, Certificate) or certificate.radius.shape != (len(x),):
-        raise InputError(f"The certificate {method!r} must return a radii.Certificate of {len(x)} points.")
+def _computed(request: Request) -> Certificate:
+    """The certificate that a method of the table, or of another package, gives for ``request``."""
+    function = CERTIFICATES.factory(request.method)
+    if request.method in METHODS:
+        certificate = function(request)
+    else:
+        certificate = function(request.model, request.x, request.ball)
+    if not isinstance(certificate, Certificate) or certificate.radius.shape != (len(request.x),):
+        raise InputError(
+            f"The certificate {request.method!r} must return a radii.Certificate of {len(request.x)} points."
+        )
     return certificate
 
 
@@ -269,7 +291,7 @@ def certify(
     model: ModelLike,
     x: ArrayLike | Tensor,
     method: str = "auto",
-    threat: str | Ball | None = None,
+    threat: str | Ball | Change | None = None,
     *,
     norm: Norm = "l2",
     radii: Sequence[float] | None = None,
@@ -290,9 +312,11 @@ def certify(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
         x: inputs [n, …] in ``box``; never changed.
-        method: one of :data:`METHODS`, or ``auto``: smoothing if ``sigma`` is given, else the strongest
-            deterministic proof of each point (:func:`choose`).
-        threat: a ball or its text (``linf:8/255``), in place of ``norm``, ``radii`` and ``box``.
+        method: a name of :data:`~radii.certificates.methods.METHODS`, one that another package publishes, an import
+            path, or ``auto``: smoothing if ``sigma`` is given, else the strongest deterministic proof of each point
+            (:func:`choose`).
+        threat: a ball or its text (``linf:8/255``), in place of ``norm``, ``radii`` and ``box``; or a change of
+            images, as ``brightness:0.2``, whose true radius is looked for up to its strength within ``seconds``.
         norm: norm of the radii; default ``l2``.
         radii: radii to try, for methods that prove stated radii; default: grey levels from 1/255 to 1.
         sigma: standard deviation of the noise of smoothing; use that of the model's training.
@@ -313,51 +337,58 @@ def certify(
     Raises:
         InputError: no method fits, or the one asked for does not; the sentence names the layer and the reason.
     """
-    largest = Ball(norm, 0.0, box) if threat is None else Ball.of(threat)
+    check_method(method)
+    largest = Ball(norm, 0.0, box) if threat is None else threat_of(threat)
+    if isinstance(largest, Change):
+        return _of_change(model, x, largest, seconds, outputs, nhwc)
     norm, box = largest.norm, largest.box
     levels = tuple(() if radii is None else radii) or (RADII if threat is None else (largest.radius,))
     largest = largest.with_radius(max(levels))
-    x = as_inputs(x, nhwc=nhwc)
+    x = as_inputs(x, nhwc=nhwc, exact=method == "nearest")
     network = nn.Identity() if method == "nearest" else adapt(model, x, outputs=outputs, nhwc=nhwc)
-    if method == "auto" and (sigma is None or norm != "l2"):
+    if method == AUTO:
+        method, _ = automatic(network, tuple(x.shape[1:]), norm, sigma, margin_alone=False)
+    if method == AUTO:
         choice = choose(network, x, largest, radii=levels)
         if choice.certificate is None:
             raise InputError(
                 f"No deterministic certificate fits this model. {' '.join(choice.refusals)} For smoothing give sigma "
                 "(--sigma), the noise that the model was trained with."
             )
-        return choice.certificate
-    method = "smoothing" if method == "auto" else method
-    if method not in METHODS:
-        return _of_another_package(method, network, x, largest)
-    if method == "margin" and norm == "linf" and type(model) is LinfDistanceNetwork:
-        from radii.certificates import linf_margin
+        return _of_users_model(choice.certificate, model, network, x)
+    if method in METHODS:
+        check_norm(method, norm)
+    certificate = _computed(
+        Request(
+            method, network, x, largest, levels, sigma=sigma, alpha=alpha, samples=samples, simultaneous=simultaneous,
+            seed=seed, stored=stored, arithmetic=arithmetic, seconds=seconds,
+        )
+    )  # fmt: skip
+    if largest.scale or (norm == "l1" and certificate.norm == "l2"):  # an L2 ball contains the L1 ball of its radius
+        radius = certificate.radius_in(largest, x[0].numel())
+        certificate = replace(certificate, radius=radius, norm=norm, scale=largest.scale)
+    return certificate if method == "nearest" else _of_users_model(certificate, model, network, x)
 
-        return linf_margin.certify(model, x)
-    if method in ("margin", "smoothing", "estimate") and norm != "l2":
-        raise InputError(f"The method {method!r} certifies l2 balls, got {norm!r} instead; try crown.")
-    if method == "margin":
-        return _margin(network, x, arithmetic)
-    if method == "nearest":
-        if stored is None:
-            raise InputError("The nearest-neighbor certificate needs the stored points.")
-        from radii.certificates import nearest
 
-        return nearest.certify(x, stored, norm)
-    if method == "complete":
-        if norm not in ("linf", "l2"):
-            raise InputError(f"The method 'complete' certifies linf and l2 balls, got {norm!r} instead.")
-        from radii.certificates.complete import true_radius
+def _of_change(
+    model: ModelLike, x: ArrayLike | Tensor, change: Change, seconds: float, outputs: Outputs, nhwc: bool
+) -> Certificate:
+    """The proved strengths of a change of images."""
+    from radii.certificates.change_certificate import of_bracket
+    from radii.verification.change_radius import change_radii  # loaded where it is asked for
 
-        return true_radius.certify(network, x, levels, norm=norm, box=box, seconds=seconds)
-    if method in bounds.METHODS:
-        return bounds.certify(network, x, levels, norm, method, rounding=arithmetic == "float32", box=box)
-    if sigma is None:
-        raise InputError(f"The method {method!r} needs the noise that the model was trained with: sigma.")
-    from radii.certificates.smoothing import randomized
+    images = as_inputs(x, nhwc=nhwc)
+    network = adapt(model, images, outputs=outputs, nhwc=nhwc)
+    bracket = change_radii(network, images, change, seconds=seconds)
+    return _of_users_model(of_bracket(network, change, bracket), model, network, images)
 
-    if method == "estimate":
-        return randomized.estimate(network, x, sigma, seed=seed, box=box)
-    return randomized.certify_sequential(
-        network, x, sigma, levels, most=samples, alpha=alpha, simultaneous=simultaneous, seed=seed, box=box
-    )
+
+def _of_users_model(certificate: Certificate, model: ModelLike, network: nn.Module, x: Tensor) -> Certificate:
+    """The certificate of ``network`` as one of the ``model`` that it was made of, after their answers were compared."""
+    if network is model:
+        return certificate
+    if certificate.kind == "deterministic" and certificate.arithmetic == "float32":
+        check_predictions(model, network, x, torch.where(certificate.radius > 0, certificate.prediction.cpu(), -1))
+    if certificate.state is None or not isinstance(model, nn.Module):
+        return certificate
+    return replace(certificate, state=ModelState.of(model))

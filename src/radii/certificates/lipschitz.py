@@ -9,6 +9,7 @@ last layer's row differences it is smaller, on the same network.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Literal
@@ -17,15 +18,20 @@ import torch
 from torch import Tensor, nn
 
 from radii import progress
+from radii.certificates._own_network import about
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.errors import InputError
-from radii.models.agreement import check_same
-from radii.models.classifier import ask, check_inputs, first_answer, frozen, predicted_class
-from radii.models.layers.folded import BlockedLinear
-from radii.models.lipschitz.float32 import MOST_TERMS, Float32Error
+from radii.models.classifier import check_inputs
+from radii.models.equality_check import check_same
+from radii.models.heads import assumed, freeze, provable
+from radii.models.layers.plain_layers import BlockedLinear
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
 from radii.models.lipschitz.operators import UNIT, UNIT32, rounding
-from radii.models.model_state import ModelState
+from radii.models.lipschitz.rounding_error import MOST_TERMS, Float32Error
+from radii.networks.calling import ask, frozen, predicted_class, probe
+from radii.networks.frozen import Frozen
+from radii.networks.model_state import ModelState
+from radii.networks.read_torch import example
 from radii.threat import length
 
 Form = Literal["pairwise", "sqrt2"]
@@ -45,7 +51,7 @@ def certify(
 
     radius = min_c (s_y - s_c - e) / (L_yc + e'), rounded down. e + e' r bounds what arithmetic can change of
     the difference of two logits within r: the rounding of this float64 evaluation and, for ``float32``, that
-    of the deployed network, whose sums may run in any order (:mod:`radii.models.lipschitz.float32`).
+    of the deployed network, whose sums may run in any order (:mod:`radii.models.lipschitz.rounding_error`).
     Ties and NaN get radius 0.
 
     Guarantee: deterministic, for the network with exactly the weights that the model uses in eval mode, as
@@ -59,12 +65,6 @@ def certify(
         arithmetic: ``float32`` covers the network as it is deployed; ``exact`` does not, and says so.
         evaluation_error: a further error of each logit, stated by the user for another arithmetic; default 0.
         batch_size: inputs evaluated together; default 256.
-
-    Returns:
-        Predictions and L2 radii, deterministic.
-
-    Raises:
-        InputError: a layer cannot be bounded, or the model does not do what its layers do.
     """
     forms = certify_forms(
         model,
@@ -92,16 +92,12 @@ def certify_forms(
     """:func:`certify` in several forms at the price of one: the network is evaluated once.
 
     Args:
-        model: as in :func:`certify`, here and below.
         x: inputs [n, …]; never changed.
         bound: a Lipschitz bound of this model; default: it is computed.
         forms: which certificates; default both.
         arithmetic: ``float32`` or ``exact``.
         evaluation_error: a further error of each logit; default 0.
         batch_size: inputs evaluated together; default 256.
-
-    Returns:
-        A certificate for each form.
     """
     check_inputs(x, box=None)
     for form in forms:
@@ -117,39 +113,55 @@ def certify_forms(
         raise InputError(f"The Lipschitz bound holds for inputs of shape {bound.input_shape}, got {shape} instead.")
     network = certified_network(model, shape)
     bound.check(network)
-    first_answer(model, x[:1])
+    probe(model, x[:1])
     pairwise = bound.features * bound.pairs * (1 + rounding(2))
     textbook = torch.full_like(pairwise, sqrt(2.0) * bound.value * (1 + rounding(4)))
     constants = {form: pairwise if form == "pairwise" else textbook for form in forms}
+    scores, least = provable(model)
     predictions: list[Tensor] = []
     radii: dict[Form, list[Tensor]] = {form: [] for form in forms}
     with progress.task("certifying", total=len(x), unit="points") as task, frozen(model):
         for chunk in x.split(batch_size):
             logits, error, deployed = logits_with_error(network, bound, chunk, arithmetic)
-            said = ask(model, chunk).double().cpu()
-            check_same(said, (logits, logits))
+            answers = ask(scores, chunk)
+            if arithmetic == "float32" and answers.dtype not in (torch.float32, torch.float64):
+                raise InputError(f"Margins exist for float32 and float64 models, got {answers.dtype}: model.float().")
+            check_same(answers.double().cpu(), (logits, logits))
+            said = (answers if scores is model else ask(model, chunk)).double().cpu()
             own = predicted_class(said) if arithmetic == "float32" else None
             for form in forms:
-                prediction, radius = margin_radius(logits, error + evaluation_error, constants[form], deployed)
+                prediction, radius = margin_radius(logits, error + evaluation_error, constants[form], deployed, least)
                 if own is not None:
                     prediction, radius = own, torch.where(own == prediction, radius, 0.0)
                 radii[form].append(radius)
             predictions.append(prediction)
             task.advance(len(chunk))
-    return {
+    certificates = {
         form: Certificate(
             prediction=torch.cat(predictions),
             radius=torch.cat(radii[form]),
             norm="l2",
             kind="deterministic",
             method=f"lipschitz-margin-{form}" + ("" if arithmetic == "float32" else ", exact arithmetic"),
-            assumptions=_assumptions(bound, arithmetic, evaluation_error),
+            assumptions=(*_assumptions(bound, arithmetic, evaluation_error), *assumed(model)),
             arithmetic=arithmetic,
             state=ModelState.of(model),
             exact_logits=network if arithmetic == "exact" else None,
         )
         for form in forms
     }
+    if arithmetic != "float32":
+        return certificates
+    held = _read(model, network, shape)
+    return {form: about(certificate, held, model, x) for form, certificate in certificates.items()}
+
+
+def _read(model: nn.Module, folded: nn.Module, shape: tuple[int, ...]) -> Frozen:
+    """The network that a margin is about: as the model runs or, where that cannot be followed, by its plain layers."""
+    try:
+        return freeze(model, shape)
+    except InputError:
+        return freeze(deepcopy(folded).to(example(model).dtype), shape)
 
 
 @dataclass(frozen=True)
@@ -167,11 +179,7 @@ class DifferenceError:
         """From the error before and behind the last layer. The rows of a linear one are treated one by one.
 
         Args:
-            head: the last layer.
-            bound: of the whole network.
             features: the inputs of the last layer, [n, …].
-            before: the error of the features.
-            behind: the error of the logits.
         """
         if type(head) not in (nn.Linear, BlockedLinear):
             pairs = torch.ones_like(bound.pairs)
@@ -198,7 +206,6 @@ def logits_with_error(
 
     Args:
         network: the folded float64 network of ``bound``.
-        bound: its layers' constants.
         x: inputs [n, …].
         arithmetic: ``float32`` follows the error of the deployed network beside; ``exact`` returns None for it.
     """
@@ -221,7 +228,7 @@ def logits_with_error(
 
 
 def margin_radius(
-    logits: Tensor, error: Tensor, constants: Tensor, deployed: DifferenceError | None = None
+    logits: Tensor, error: Tensor, constants: Tensor, deployed: DifferenceError | None = None, least: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Predictions [n] and radii [n].
 
@@ -230,11 +237,12 @@ def margin_radius(
         error: error of each row's logits [n].
         constants: L_yc [k, k].
         deployed: what float32 can change of differences; None for exact arithmetic.
+        least: by how much a logit must exceed the others to be the prediction.
     """
     known = ~logits.isnan().any(1)
     prediction = torch.where(known, logits.argmax(1), -1)
     own = prediction.clamp_min(0)
-    gap = logits.gather(1, own[:, None]) - logits
+    gap = logits.gather(1, own[:, None]) - logits - least
     # Two roundings: the difference and the subtraction of the errors.
     gap = gap - 2 * error[:, None] - 4 * UNIT * (gap.abs() + error[:, None])
     steepness = constants[own]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta
 
 from radii.errors import InputError
 
@@ -16,6 +15,8 @@ def lower_limits(successes: ArrayLike, trials: int, level: float) -> NDArray[np.
 
     It is above the truth with probability at most ``level``; it is 0 for k = 0.
     """
+    from scipy.stats import beta  # half a second, and stored counts are read without limits
+
     won = np.asarray(successes)
     limits = beta.ppf(level, np.maximum(won, 1), trials - won + 1)
     return np.where(won > 0, limits, 0.0)
@@ -40,13 +41,8 @@ def certified_accuracy_of_distribution(certified: int, n: int, alpha: float = 0.
     limit of the counted share.
 
     Args:
-        certified: test points that are right and certified at the radius.
-        n: independent test points in all.
         alpha: probability that a certificate is false; 0, the default, for deterministic certificates.
         confidence: probability that the bound holds; default 0.95.
-
-    Raises:
-        InputError: a number outside its range.
     """
     if n < 1 or not 0 <= certified <= n:
         raise InputError(f"The certified points must be 0 to n of n, got {certified} of {n} instead.")

@@ -30,39 +30,47 @@ def assess(
     ] = None,
     weights: options.EveryWeights = None,
     interface: options.ModelInterface = options.PLAIN,
-    references: Annotated[bool, typer.Option(help="Train radii's two classifiers and show them, too.")] = True,
+    references: Annotated[bool, typer.Option(help="Train radii's three classifiers and show them, too.")] = True,
     threat: options.OptionalThreat = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training data.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the training data.", callback=options.between(1, options.MOST))
+    ] = None,
     points: options.Points = 500,
     suite: options.Suite = "standard",
     forecast: Annotated[
         bool | None, typer.Option(help="Forecast what more data would bring; by default on small data only.")
     ] = None,
     complete: options.Complete = 0.0,
+    require: options.OptionalRequire = None,
     workers: options.Workers = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="The report, .html.", callback=options.writable)
+        Path, typer.Option("--out", metavar="FILE", help="The report, .html.", callback=options.own_by_default)
     ] = Path("report.html"),
     live: Annotated[bool, typer.Option("--live", help="Serve the growing report on this machine.")] = False,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,
+    device: options.Device = "cpu",
     json: options.Json = None,
 ) -> None:
-    """How robust can a classifier on this data be, how robust are two of them, and yours? One HTML report."""
-    from radii.atomic import write_whole
+    """Measure a dataset, two reference classifiers and your model; write one HTML report."""
     from radii.attacks.suite import members
+    from radii.evaluation.requirement import Requirement
+    from radii.files import write_sealed
     from radii.report.assessment import page
     from radii.report.html import render
     from radii.runs.executors import run_steps
-    from radii.studies.assess import plan_assessment
+    from radii.studies.assess import AssessmentRequest
 
-    members(suite)  # a wrong name is reported before anything is loaded
-    folder = options.open_store(store)
+    members(suite)  # what is written wrong is reported before anything is loaded
+    for text in require or ():
+        Requirement.parse(text)
+    folder = options.open_store(store, device)
     own = _own_models(dataset, folder, model or [], weights or [], interface)
-    plan = plan_assessment(
-        dataset, threat, models=own, references=references, epochs=epochs, points=points, suite=suite, seed=seed,
-        store=folder, forecast=forecast, complete=complete,
-    )  # fmt: skip
+    request = AssessmentRequest(
+        dataset, threat, own, references, epochs, points, suite, seed, forecast, complete, require or ()
+    )
+    with terminal.progress_shown():
+        plan = request.plan(folder)
     console = terminal.show(json)
     if plan.why_threat:
         console.print(escape(f"Threat {plan.why_threat}. Choose another by --threat."), soft_wrap=True)
@@ -71,7 +79,7 @@ def assess(
             run_steps(plan.steps, folder, workers)
         assessment = plan.assessment(folder)
         text = render(page(assessment))
-        write_whole(out, text.encode())
+        write_sealed(out, text.encode())
         if growing is not None:
             growing.finish(text)
             growing.fetched.wait(LINGER)
@@ -87,7 +95,7 @@ def _own_models(
 ) -> dict[str, ModelSource]:
     """The user's models by the name that the report gives them."""
     from radii.cli.evaluate import model_name
-    from radii.runs.inputs import DataSpec
+    from radii.runs.component_specs import DataSpec
 
     if len(weights) > len(names):
         raise InputError(f"Every --weights belongs to a --model, got {len(weights)} and {len(names)} of them.")
@@ -112,16 +120,19 @@ def _serving(plan: AssessmentPlan, store: Store) -> Iterator[LiveReport]:
 
 
 def _print(assessment: Assessment, out: Path, json: str | None) -> None:
-    """Table, advice and the place of the report, for people; all figures as JSON."""
-    from radii.report.findings import advice
-    from radii.report.observations import observations
+    """Table, verdict and the place of the report, for people; all figures as JSON."""
+    from radii.report.assessment import published_sections
+    from radii.report.findings import verdict
 
     console = terminal.show(json)
     columns = ("classifier", "clean", "proved", "unbroken", "proved_radius", "broken_radius")
     console.print(terminal.table(assessment.table().select(*columns)))
-    console.print(escape(advice(assessment)), soft_wrap=True)
+    console.print(escape(verdict(assessment)), soft_wrap=True)
+    for warning in assessment.warnings:
+        console.print(escape(f"Warning: {warning}"), soft_wrap=True)
     if assessment.forecast is not None:
         outlook = assessment.forecast if isinstance(assessment.forecast, str) else assessment.forecast.verdict
         console.print(escape(f"What more data would bring: {outlook}"), soft_wrap=True)
     console.print(f"report: {escape(str(out))}")
-    terminal.write_json(assessment.summary() | {"claims": [seen.to_dict() for seen in observations(assessment)]}, json)
+    extra = {name: section.rows() for name, section in published_sections(assessment).items()}
+    terminal.write_json(assessment.summary() | extra, json)

@@ -33,8 +33,8 @@ def audit(
     plot: options.Plot = None,
 ) -> None:
     """How robust could any classifier on this data be? For example: radii audit mnist mnist+binarize."""
-    from radii.geometry.figures import audit_table
-    from radii.runs.inputs import DataSpec
+    from radii.geometry.audit_tables import audit_table
+    from radii.runs.component_specs import DataSpec
     from radii.runs.steps import AuditStep
     from radii.runs.steps.audit_step import load_audit
 
@@ -47,7 +47,7 @@ def audit(
     with terminal.progress_shown():
         for name in datasets:
             spec = DataSpec.of(name)
-            step = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius, deep=not quick)
+            step = AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius, unit=ball.unit, deep=not quick)
             runs.append(terminal.compute(step, folder))
             audits.append((load_audit(runs[-1][0]), spec.load()))
     console = terminal.show(json)
@@ -70,14 +70,14 @@ def audit(
 
 
 def _draw_pairs(audited: Audit, data: Data, path: Path) -> None:
-    from radii.geometry.pairs import closest_pairs, write_pairs
+    from radii.geometry.audit_tables import closest_pairs, write_pairs
 
     write_pairs(closest_pairs(audited.train, data.train, data.train), path)
 
 
 def _draw(audits: list[tuple[Audit, Data]], path: Path) -> None:
     """An .html has all charts; a picture has the share of points for which each radius is possible."""
-    from radii.geometry.figures import audit_charts
+    from radii.geometry.audit_tables import audit_charts
     from radii.report.galleries import closest_pairs_gallery
     from radii.report.html import Prose, Report, Section, write
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from radii.certificates.methods import AUTO, CERTIFICATES, METHODS, method_names
 from radii.cli import options, terminal
 from radii.cli.evaluate import model_name
 
 if TYPE_CHECKING:
-    from radii.runs.inputs import DataSpec
+    from radii.change import Change
+    from radii.runs.component_specs import DataSpec
     from radii.runs.model_source import ModelSource
     from radii.runs.store import Store
     from radii.threat import Ball
@@ -23,9 +25,7 @@ USUAL_RADII = {
     "linf": ("1/255", "2/255", "4/255", "8/255"),
     "l1": ("0.5", "1", "2", "4"),
 }
-METHODS_HELP = (
-    "auto, margin, smoothing, estimate, ibp, crown-ibp, crown, alpha-crown, sdp-crown, wong-kolter, nearest, complete."
-)
+METHODS_HELP = f"{', '.join(method_names())}, or an import path; may be repeated."
 
 
 def certify(
@@ -33,15 +33,24 @@ def certify(
         str, typer.Argument(metavar="MODEL", help="As for evaluate, or `nearest` for the 1-nearest-neighbor rule.")
     ],
     dataset: options.DatasetName,
-    method: Annotated[list[str] | None, typer.Option("--method", help=METHODS_HELP)] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help=METHODS_HELP, callback=options.check_certificates)
+    ] = None,
     threat: options.Threats = None,
     norm: options.NormName = None,
     points: options.OptionalPoints = None,
-    sigma: Annotated[float | None, typer.Option(help="Smoothing: the noise that the model was trained with.")] = None,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Smoothing: the noise that the model was trained with.", callback=options.between(1e-6, 1e6)),
+    ] = None,
     alpha: options.Alpha = 0.001,
-    samples: Annotated[int, typer.Option(min=1, help="Smoothing: the most samples for one image.")] = 100_000,
+    samples: Annotated[
+        int, typer.Option(help="Smoothing: the most samples for one image.", callback=options.between(1, options.MOST))
+    ] = 100_000,
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Smoothing: one alpha for all images.")] = False,
-    prove: Annotated[bool, typer.Option(help="Prove norms by Cholesky; --no-prove takes the cheaper bound.")] = True,
+    prove: Annotated[
+        bool, typer.Option(help="Prove each layer's norm (slower, tighter); --no-prove: faster, looser.")
+    ] = True,
     layers: Annotated[bool, typer.Option("--layers", help="Show the Lipschitz bound of every layer.")] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Complete: the true radius of each point, by bisection.")
@@ -62,21 +71,27 @@ def certify(
 
     `auto` picks the strongest method that the model allows and says why.
     """
-    from radii.certificates import CERTIFICATES
-    from radii.certificates.choose import METHODS, check_method
+    from radii.change import radius_words
     from radii.errors import InputError
     from radii.runs.certification import Certification, accuracy_table, certified_chart
-    from radii.runs.inputs import DataSpec
+    from radii.runs.component_specs import DataSpec
     from radii.runs.steps.certify_step import Certify, NearestNeighborModel
 
-    balls = options.parse_threats(threat or [], norm, USUAL_RADII, default="l2")
-    names = list(dict.fromkeys(method or ["complete" if exact else "auto"]))
-    if exact and names != ["complete"]:
+    changes = _changes(threat or [], method, vnnlib)
+    change = changes[-1] if changes else None
+    balls = changes or options.parse_threats(threat or [], norm, USUAL_RADII, default="l2")
+    names = list(dict.fromkeys(method or ["complete" if exact else AUTO]))
+    if change is not None:
+        names = [AUTO]
+    if exact and change is None and names != ["complete"]:
         raise InputError(f"--exact is for --method complete, got {', '.join(names)} instead.")
     for name in names:
-        check_method(name)
-        if name not in (*METHODS, "auto"):
+        if name not in (AUTO, *METHODS):
             CERTIFICATES.factory(name)  # a wrong name is reported before anything is loaded
+    if vnnlib is not None:
+        from radii.verification.vnnlib import check_folder
+
+        check_folder(vnnlib)
     folder, data = options.open_store(store, device), DataSpec.of(dataset)
     nearest = model == "nearest" or names == ["nearest"]
     source: ModelSource | NearestNeighborModel = NearestNeighborModel()
@@ -88,43 +103,68 @@ def certify(
     steps = [
         Certify(
             model=source, data=data, radii=tuple(ball.radius for ball in balls), points=count, seed=seed,
-            method="nearest" if nearest else name, norm=balls[0].norm, splits=("test",), sigma=sigma, alpha=alpha,
-            most=samples, together=simultaneous, prove=prove, exact=exact, seconds=seconds,
+            method="nearest" if nearest else name, norm=getattr(balls[0], "norm", "l2"), splits=("test",), sigma=sigma,
+            alpha=alpha, unit=getattr(balls[0], "unit", ""),
+            most=samples, together=simultaneous, prove=prove, exact=exact, seconds=seconds, change=change,
         )
         for name in (["nearest"] if nearest else names)
     ]  # fmt: skip
     with terminal.progress_shown():
         runs = [terminal.compute(step, folder) for step in steps]
-    spent = {run.result["method"]: time for run, time in runs}
-    results = list({run.result["method"]: Certification.of(run) for run, _ in runs}.values())
+    certifications = [(Certification.of(run), time) for run, time in runs]
+    spent = {own.name: time for own, time in certifications}
+    results = list({own.name: own for own, _ in certifications}.values())
     title = f"1-NN on {dataset}" if isinstance(source, NearestNeighborModel) else model_name(source)
-    console, first = terminal.show(json), results[0].clean
-    heading = f"{title} on {dataset}, {balls[0].norm}, {first.total} points"
+    console, first = terminal.show(json), results[0].test.clean
+    heading = f"{title} on {dataset}, {radius_words(balls[0])}, {first.total} points"
     console.print(terminal.table(accuracy_table(results, heading)))
     for certification in results:
         for note in certification.notes:
             console.print(escape(note))
-        if layers and certification.layers:
-            console.print(terminal.table(certification.layer_table()))
+        if layers and (constants := certification.layer_table()) is not None:
+            console.print(terminal.table(constants))
         name = certification.name
         console.print(f"{name}: run {certification.run.id}, seconds {spent[name]}", soft_wrap=True)
     if plot is not None:
-        terminal.draw(certified_chart(results, title, balls[0].norm), plot)
+        terminal.draw(certified_chart(results, title, radius_words(balls[0])), plot)
     content = {"model": title, "data": dataset, "points": first.total, "accuracy": first.value}
     terminal.write_json(content | {"certificates": [each.summary() for each in results]}, json)
 
 
+def _changes(threats: Sequence[str], method: Sequence[str] | None, vnnlib: Path | None) -> list[Change]:
+    """One change of images with rising strengths; none if the threats are balls."""
+    from radii.change import Change, radius_words, threat_of
+    from radii.errors import InputError
+
+    read = [threat_of(text) for text in threats]
+    changes = [each for each in read if isinstance(each, Change)]
+    if not changes:
+        return []
+    if len({radius_words(each) for each in read}) > 1:
+        raise InputError(f"All threats must be one change of images, got {', '.join(map(str, read))}.")
+    if method or vnnlib is not None:
+        said = "--vnnlib" if vnnlib is not None else f"--method {' '.join(method or ())}"
+        raise InputError(f"{changes[0]} is proved by its linear pieces, or by splitting parameters; leave {said} out.")
+    return sorted(changes, key=lambda each: each.radius)
+
+
 def _write_properties(
-    folder: Path, source: ModelSource, data: DataSpec, store: Store, balls: Sequence[Ball], choice: tuple[int, int]
+    folder: Path,
+    source: ModelSource,
+    data: DataSpec,
+    store: Store,
+    balls: Sequence[Ball | Change],
+    choice: tuple[int, int],
 ) -> None:
     """The network as ONNX and a VNN-LIB property for every point and radius; ``choice`` is points and seed."""
-    from radii.certificates.vnnlib import write_instances
-    from radii.runs.inputs import choose_rows
+    from radii.runs.component_specs import ball_on, choose_rows
     from radii.runs.model_source import load_model
     from radii.threat import Ball
+    from radii.verification.vnnlib import write_instances
 
     loaded = data.load()
     model = load_model(source, store, loaded).model
     x, _ = loaded.test.tensors(choose_rows(loaded.test, *choice))
     for ball in balls:
-        write_instances(folder, model, x, Ball(ball.norm, ball.radius, loaded.test.box))
+        assert isinstance(ball, Ball), "changes are refused before"
+        write_instances(folder, model, x, ball_on(ball, loaded).changed(box=loaded.test.box))

@@ -18,18 +18,20 @@ def check(
     query: Annotated[Path | None, typer.Option("--property", help="The VNN-LIB file that must be the proof's.")] = None,
     json: Json = None,
 ) -> None:
-    """Check every leaf of a proof of `unsat`, with nothing of the code that found it.
+    """Check a proof of `unsat` with independent code.
 
     Exit code 0: the proof holds. 1: it is rejected.
     """
     from radii import progress
-    from radii.certificates.checker.plain_network import ProofError
-    from radii.certificates.complete.proof import check_proof
-    from radii.certificates.complete.query import read_text
-    from radii.errors import InputError
+    from radii.text import check_file
 
-    if not proof.is_file():
-        raise InputError(f"There is no proof {proof}.")
+    for file in (proof, network, query):
+        if file is not None:
+            check_file(file)
+    from radii.verification.checker.plain_network import ProofError
+    from radii.verification.proof import check_proof
+    from radii.verification.vnnlib import read_text
+
     wanted = None if network is None else network.read_bytes()
     text = None if query is None else read_text(query)
     reason = ""

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from radii.cli import options, terminal
-from radii.errors import InputError
 from radii.tables import listing
 
 if TYPE_CHECKING:
@@ -28,16 +27,22 @@ def evaluate(
     threat: options.Threat,
     suite: options.OptionalSuite = None,
     points: options.Points = 1000,
-    split: Annotated[str, typer.Option(help="test, train, or both with their differences.")] = "test",
+    split: Annotated[
+        str,
+        typer.Option(
+            help="test, train, or both with their differences.", callback=options.one_of("test", "train", "both")
+        ),
+    ] = "test",
     weights: options.Weights = None,
     interface: options.ModelInterface = options.PLAIN,
     surrogate: Annotated[str | None, typer.Option(help="A second model, for a transfer attack.")] = None,
     lipschitz: Annotated[bool, typer.Option("--lipschitz", help="Also estimate the local Lipschitz constant.")] = False,
-    certify: Annotated[
-        bool, typer.Option(help="First prove what margins, intervals, CROWN or alpha-CROWN can prove.")
-    ] = True,
+    certify: Annotated[bool, typer.Option(help="First prove what `radii certify --method auto` can prove.")] = True,
     complete: options.Complete = 0.0,
-    pictures: Annotated[Path | None, typer.Option(help="Draw the worst examples into one .png file.")] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the worst examples into one .png file.", callback=options.writable),
+    ] = None,
     store: options.StoreFolder = None,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -46,15 +51,13 @@ def evaluate(
 ) -> None:
     """Clean accuracy, the bracket of robust accuracy, broken radii and reasons to doubt them."""
     from radii.attacks.suite import members
-    from radii.runs.inputs import DataSpec
-    from radii.runs.score_files import load_scores
+    from radii.change import threat_of
+    from radii.runs.component_specs import DataSpec
     from radii.runs.steps import Evaluate
-    from radii.threat import Ball
+    from radii.runs.steps.evaluate_step import load_scores
 
-    if split not in ("test", "train", "both"):
-        raise InputError(f"--split must be test, train or both, got {split!r} instead.")
     members(suite or "standard")  # a wrong name is reported before anything is loaded
-    ball, folder = Ball.parse(threat), options.open_store(store, device)
+    ball, folder = threat_of(threat), options.open_store(store, device)
     data = DataSpec.of(dataset)
     source = options.open_model(model, folder, data, interface, weights)
     other = (
@@ -62,7 +65,7 @@ def evaluate(
         if surrogate is None
         else options.open_model(surrogate, folder, data, options.ModelInterface(trust=interface.trust))
     )
-    suite = suite or ("black-box" if getattr(source, "answers_only", False) else "standard")
+    suite = options.suite_for(ball, suite) or getattr(source, "suite", "") or "standard"
     names = cast(tuple[Split, ...], ("train", "test") if split == "both" else (split,))
     steps = {
         name: Evaluate(
@@ -78,14 +81,14 @@ def evaluate(
     for name, result in scores.items():
         _print_scores(console, f"{title} on {dataset} ({name}), threat {ball}, suite {suite}", result, loaded.classes)
         run, seconds = runs[name]
-        if refusal := run.result["no_certificate_because"]:
+        if refusal := run.read(Evaluate.Result).no_certificate_because:
             console.print(f"Nothing is proved: {escape(refusal)}")
         console.print(f"run {run.id}, seconds {seconds}", soft_wrap=True)
     ids = {name: run.id for name, (run, _) in runs.items()}
     content = {"model": title, "dataset": dataset, "runs": ids}
     terminal.write_json(content | _summary(scores, console), json)
     if plot is not None:
-        from radii.evaluation.scores import curve_chart
+        from radii.evaluation.curves import curve_chart
 
         terminal.draw(curve_chart({str(name): own for name, own in scores.items()}, f"{title} on {dataset}"), plot)
     if pictures is not None:
@@ -93,11 +96,7 @@ def evaluate(
 
 
 def model_name(source: ModelSource) -> str:
-    """A model in a title: the run of a training, the name of a file, an import path.
-
-    Args:
-        source: where the model comes from.
-    """
+    """A model in a title: the run of a training, the name of a file, an import path."""
     return getattr(source, "run_id", None) or source.label
 
 
@@ -117,7 +116,9 @@ def _summary(scores: dict[Split, Scores], console: Console) -> dict[str, Any]:
 def _print_scores(console: Console, title: str, scores: Scores, classes: tuple[str, ...]) -> None:
     """The summary, the classes and the alarms, for people."""
     console.print(terminal.table(scores.table(title)))
-    console.print(terminal.table(scores.class_table(classes)))
+    by_class = scores.class_table(classes)
+    console.print(terminal.table(by_class))
+    console.print(by_class.note)
     if scores.survivor_bound is not None:
         console.print(escape(str(scores.survivor_bound)))
     for note in scores.notes:
@@ -127,9 +128,9 @@ def _print_scores(console: Console, title: str, scores: Scores, classes: tuple[s
 
 
 def _write_pictures(path: Path, scores: Scores, step: Evaluate, data: Data, console: Console) -> None:
-    from radii.atomic import write_whole
     from radii.data.gallery import encode
     from radii.evaluation.examples import sheet, worst_examples
+    from radii.files import write_whole
 
     split = data.test if step.split == "test" else data.train
     examples = worst_examples(scores, split.tensors(step.rows(data))[0])

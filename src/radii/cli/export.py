@@ -26,8 +26,11 @@ def export(
     json: options.Json = None,
 ) -> None:
     """Write a model as ONNX or .pt2, its constrained layers folded to plain ones, its certificate inside."""
+    from radii.models.io import check_export
+
+    check_export(out)
     from radii.models.io.export import export as export_
-    from radii.runs.inputs import DataSpec
+    from radii.runs.component_specs import DataSpec
     from radii.runs.model_source import load_model
 
     folder, spec = options.open_store(store), None if on is None else DataSpec.of(on)

@@ -9,27 +9,47 @@ import typer
 from rich.markup import escape
 
 from radii.cli import terminal
-from radii.cli.options import Json, Plot
+from radii.cli.options import MOST, Json, Plot, between
 from radii.errors import InputError
 
 if TYPE_CHECKING:
     from radii.studies.scaling_forecast import Forecast
 
 
+def _share(value: float | None) -> float | None:
+    """Refuse a target that is no share; somebody who writes 70 means 0.7."""
+    if value is None or 0 < value < 1:
+        return value
+    guess = f" Did you mean {value / 100:g}?" if 2 <= value < 100 else ""
+    raise InputError(f"--target must be an accuracy between 0 and 1, got {value:g} instead.{guess}")
+
+
 def forecast(
     source: Annotated[str, typer.Argument(help="A study by name, its result (.json), or a .csv of n, seed, value.")],
-    target: Annotated[float | None, typer.Option(help="The accuracy wanted, as 0.7.")] = None,
+    target: Annotated[float | None, typer.Option(help="The accuracy wanted, as 0.7.", callback=_share)] = None,
     at: Annotated[
-        list[float] | None, typer.Option(metavar="N", help="Forecast at N training points; may repeat.")
+        list[float] | None,
+        typer.Option(metavar="N", help="Forecast at N training points; may repeat.", callback=between(1, 1e15)),
     ] = None,
     factor: Annotated[
-        list[float] | None, typer.Option(metavar="F", help="Forecast at F times the largest size; may repeat.")
+        list[float] | None,
+        typer.Option(
+            metavar="F", help="Forecast at F times the largest size; may repeat.", callback=between(1e-6, 1e9)
+        ),
     ] = None,
     curve: Annotated[str | None, typer.Option(help="Only curves with these words in their name.")] = None,
-    classes: Annotated[int | None, typer.Option(min=2, help="Classes, which a CSV does not say.")] = None,
-    test_points: Annotated[int | None, typer.Option(min=1, help="Test points, which a CSV does not say.")] = None,
-    ceiling: Annotated[float, typer.Option(help="The highest accuracy thinkable, as the clean accuracy.")] = 1.0,
-    floor: Annotated[float | None, typer.Option(help="Where curves start; 1/classes unless given.")] = None,
+    classes: Annotated[
+        int | None, typer.Option(help="Classes, which a CSV does not say.", callback=between(2, MOST))
+    ] = None,
+    test_points: Annotated[
+        int | None, typer.Option(help="Test points, which a CSV does not say.", callback=between(1, MOST))
+    ] = None,
+    ceiling: Annotated[
+        float, typer.Option(help="The highest accuracy thinkable, as the clean accuracy.", callback=between(0, 1))
+    ] = 1.0,
+    floor: Annotated[
+        float | None, typer.Option(help="Where curves start; 1/classes unless given.", callback=between(0, 1))
+    ] = None,
     json: Json = None,
     plot: Plot = None,
 ) -> None:

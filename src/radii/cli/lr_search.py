@@ -21,10 +21,12 @@ def lr_search(
     threat: options.OptionalThreat = None,
     preprocessing: Preprocessing = None,
     config: Config = None,
-    trials: Annotated[int, typer.Option(min=1, help="Learning rates to try.")] = 16,
-    low: Annotated[float, typer.Option(help="The smallest rate.")] = 1e-3,
-    high: Annotated[float, typer.Option(help="The largest rate.")] = 10.0,
-    validation: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the training split held out.")] = 0.1,
+    trials: Annotated[int, typer.Option(help="Learning rates to try.", callback=options.between(1, 10_000))] = 16,
+    low: Annotated[float, typer.Option(help="The smallest rate.", callback=options.between(1e-12, 1e6))] = 1e-3,
+    high: Annotated[float, typer.Option(help="The largest rate.", callback=options.between(1e-12, 1e6))] = 10.0,
+    validation: Annotated[
+        float, typer.Option(help="Share of the training split held out.", callback=options.between(0.01, 0.9))
+    ] = 0.1,
     workers: options.Workers = None,
     store: options.StoreFolder = None,
     plot: options.Plot = None,
@@ -36,13 +38,13 @@ def lr_search(
     Every trial is a run of its own: a killed search continues where it stopped.
     The defaults are those of Prach & Lampert 2025: 16 rates from 0.001 to 10.
     """
-    from radii.runs.rate_search import draw_rates, search_rates
-
     folder = options.open_store(store)
     template = training(
         dataset, overrides, config, folder, model=model, method=method, recipe=recipe, budget=budget,
         threat=threat, preprocessing=preprocessing, seed=seed,
     )  # fmt: skip
+    from radii.runs.rate_search import draw_rates, search_rates
+
     rates = draw_rates(trials, low, high, seed)
     with terminal.progress_shown():
         search = search_rates(template, rates, validation=validation, store=folder, workers=workers)

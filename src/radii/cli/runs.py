@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,8 +28,13 @@ app = typer.Typer(
 @app.callback()
 def runs(context: typer.Context, store: StoreFolder = None, json: Json = None) -> None:
     """List committed runs; `show`, `compare` and `delete` take a run's id or the beginning of it; `check` reads all."""
-    if context.invoked_subcommand:
-        return
+    if not context.invoked_subcommand:
+        list_(store, json)
+
+
+@app.command("list")
+def list_(store: StoreFolder = None, json: Json = None) -> None:
+    """List committed runs, as `radii runs` does."""
     folder = open_store(store)
     rows = [_row_or_damage(run) for run in folder.runs()]
     columns = ("run", "what", "main result", "seconds", "MB", "when")
@@ -39,7 +43,7 @@ def runs(context: typer.Context, store: StoreFolder = None, json: Json = None) -
         console.print(terminal.table(listing(f"Runs in {folder.root}", columns, [tuple(row.values()) for row in rows])))
     else:
         console.print(f"No runs in {folder.root} yet; `radii train digits` makes one.")
-    terminal.write_json(rows, json)
+    terminal.write_json({"runs": rows}, json)
 
 
 TIMES = ("environment.seconds", "environment.cpu_seconds", "environment.resumed")  # no result depends on them
@@ -49,7 +53,7 @@ TIMES = ("environment.seconds", "environment.cpu_seconds", "environment.resumed"
 def show(run: RunId, store: StoreFolder = None, json: Json = None) -> None:
     """The spec, result and environment of one run."""
     one = open_store(store).find(run)
-    content = {"run": one.id, "spec": one.spec, "result": one.result, "environment": one.environment}
+    content = {"run": one.id, "spec": one.spec, "result": one.content, "environment": one.environment}
     if json is None:
         terminal.show().print_json(json_.dumps(content))
     terminal.write_json(content, json)
@@ -61,8 +65,13 @@ def compare(first: RunId, second: RunId, store: StoreFolder = None, json: Json =
     folder = open_store(store)
     one, two = folder.find(first), folder.find(second)
     rows = []
-    for part in ("spec", "result", "environment"):  # the last one has what bits depend on beyond the spec
-        left, right = _flat(getattr(one, part), part), _flat(getattr(two, part), part)
+    parts = {  # the last one has what bits depend on beyond the spec
+        "spec": (one.spec, two.spec),
+        "result": (one.content, two.content),
+        "environment": (one.environment, two.environment),
+    }
+    for part, both in parts.items():
+        left, right = (_flat(content, part) for content in both)
         rows += [
             {"field": key, "first": left.get(key), "second": right.get(key)}
             for key in sorted(left.keys() | right.keys())
@@ -72,7 +81,7 @@ def compare(first: RunId, second: RunId, store: StoreFolder = None, json: Json =
     terminal.show(json).print(
         terminal.table(listing(f"{one.id} and {two.id}", ("differs in", "first", "second"), cells))
     )
-    terminal.write_json(rows, json)
+    terminal.write_json({"differences": rows}, json)
 
 
 @app.command()
@@ -91,29 +100,20 @@ def delete(
 
 @app.command()
 def check(store: StoreFolder = None, json: Json = None) -> None:
-    """Read every file of every run and compare it with its checksum; exit code 1 if a run is damaged.
-
-    Runs of versions that wrote no checksums get them now, if their files can be read.
-    """
-    from radii.checksums import write_manifest
-
-    folder, rows, adopted = open_store(store), [], 0
+    """Read every file of every run and compare it with its checksum; exit code 1 if a run is damaged."""
+    folder, rows = open_store(store), []
     with terminal.progress_shown(), progress.task("reading", total=len(folder.runs()), unit="runs") as task:
         for run in folder.runs():
             reason = run.damage(fresh=True)
             rows += [] if reason is None else [{"run": run.id, "damage": reason}]
-            if reason is None and not run.has_manifest:
-                write_manifest(run.folder)
-                adopted += 1
             task.advance()
     console = terminal.show(json)
     for row in rows:
         console.print(escape(f"{row['run']} is damaged: {row['damage']}."), soft_wrap=True)
     whole = len(folder.runs()) - len(rows)
-    news = f" {adopted} of an older version got checksums." if adopted else ""
     advice = " The commands that made damaged runs compute them again." if rows else ""
-    console.print(f"{whole} of {len(folder.runs())} runs are as they were written.{news}{advice}", soft_wrap=True)
-    terminal.write_json({"runs": len(folder.runs()), "damaged": rows, "adopted": adopted}, json)
+    console.print(f"{whole} of {len(folder.runs())} runs are as they were written.{advice}", soft_wrap=True)
+    terminal.write_json({"runs": len(folder.runs()), "damaged": rows}, json)
     if rows:
         raise typer.Exit(1)
 
@@ -128,12 +128,12 @@ def _row_or_damage(run: Run) -> dict[str, Any]:
 
 
 def _row(run: Run) -> dict[str, Any]:
-    when = datetime.fromtimestamp(run.folder.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M")
-    spec, result = run.spec["spec"], run.result
+    when = run.committed.strftime("%Y-%m-%d %H:%M")
+    spec = run.spec["spec"]
     return {
         "run": run.id,
         "what": _what(spec),
-        "main result": _main(result),
+        "main result": run.result.headline(),
         "seconds": run.environment.get("seconds"),
         "MB": round(run.size / 1e6, 2),
         "when": when,
@@ -141,7 +141,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _what(spec: dict[str, Any]) -> str:
-    """Dataset, model, method and threat of a step's fields."""
+    """Dataset, model, method and threat of a step's fields, and the names of its other files."""
     model = spec.get("model")
     inner = model if isinstance(model, dict) and "data" in model else spec  # the training of the model, if there is one
     data = spec.get("data") or inner.get("data") or {}
@@ -151,25 +151,10 @@ def _what(spec: dict[str, Any]) -> str:
     parts += [
         part["name"] for key in ("model", "method") if isinstance(part := inner.get(key), dict) and "name" in part
     ]
+    parts += [Path(part["path"]).name for key in ("network", "query") if isinstance(part := spec.get(key), dict)]
     if isinstance(ball := spec.get("ball"), dict):
         parts.append(f"{ball['norm']}:{ball['radius']:.4g}")
     return " ".join(part for part in parts if part)
-
-
-def _main(result: dict[str, Any]) -> str:
-    """The figure to remember: the bracket of an evaluation, the test accuracy of a training, the separation of data."""
-    if "robust_accuracy_at_least" in result:
-        return f"robust {result['robust_accuracy_at_least']:.1%} to {result['robust_accuracy_at_most']:.1%}"
-    if "unbroken" in result:
-        return f"unbroken {result['unbroken']['value']:.1%}"
-    test = result.get("test")
-    if isinstance(test, dict) and "certified" in test:
-        return f"certified {test['certified'][0]['value']:.1%} at {result['radii'][0]:.4g}"
-    if "test_accuracy" in result:
-        return f"test {result['test_accuracy']:.1%}"
-    if isinstance(train := result.get("train"), dict) and train.get("minimum") is not None:
-        return f"separation {train['minimum']:.3g}"
-    return ""
 
 
 def _flat(content: Any, name: str) -> dict[str, Any]:

@@ -18,20 +18,43 @@ from radii.tables import listing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from radii.cli.fitted_table import FittedTable
+    from radii.cli.terminal import FittedTable
     from radii.runs.steps import Train
+    from radii.runs.steps.train_step import Fit
     from radii.runs.store import Run, Store
+    from radii.training.history import Watched
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings of training and model, see above.")
 ]
-Model = Annotated[str | None, typer.Option(help="A name or package.module:factory; the recipe's, else simple-convnet.")]
-Method = Annotated[str | None, typer.Option(help="How to train; the recipe's, else natural.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A name or package.module:factory; the recipe's, else simple-convnet.",
+        callback=options.registered("radii.models:MODELS"),
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        help="How to train; the recipe's, else natural.",
+        callback=options.registered("radii.training.objectives:METHODS"),
+    ),
+]
 RecipeName = Annotated[
-    str | None, typer.Option("--recipe", help="certified, or a paper's recipe: ding-mnist, prach-lampert, …")
+    str | None,
+    typer.Option(
+        "--recipe",
+        help="standard, robust, certified, or a recipe of an installed package.",
+        callback=options.check_recipe_name,
+    ),
 ]
 Preprocessing = Annotated[
-    str | None, typer.Option(help="none, center or standardize, inside the model; the recipe's, else center.")
+    str | None,
+    typer.Option(
+        help="none, center or standardize, inside the model; the recipe's, else center.",
+        callback=options.one_of("none", "center", "standardize"),
+    ),
 ]
 Extra = Annotated[
     str | None,
@@ -52,9 +75,16 @@ def train(
     extra: Extra = None,
     config: Config = None,
     checkpoint_minutes: Annotated[
-        float | None, typer.Option(min=0, help="Minutes between checkpoints; a kill loses no more. Default: 0.5.")
+        float | None,
+        typer.Option(
+            help="Minutes between checkpoints; a kill loses no more. Default: 0.5.",
+            callback=options.between(0, options.LONGEST_SECONDS),
+        ),
     ] = None,
-    tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard event files.")] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND:PLACE", help="Loss and accuracy of every step: tensorboard:FOLDER or csv:FILE."),
+    ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="List the network's layers before training.")] = False,
     store: options.StoreFolder = None,
     plot: options.Plot = None,
@@ -67,23 +97,28 @@ def train(
     Settings: epochs=20 batch_size=256 optimizer.lr=0.1 augmentation.crop=4 model.width=32 …
     Under torchrun all its processes train together: torchrun --nproc-per-node 2 --no-python radii train …
     """
-    from radii.training.distributed import teamwork
-    from radii.training.events import recorded
-
     folder = options.open_store(store, device)
     step = training(
         dataset, overrides, config, folder, model=model, method=method, recipe=recipe, budget=budget,
         threat=threat, preprocessing=preprocessing, seed=seed, extra=extra,
     )  # fmt: skip
+    from radii.runs.steps.train_step import Fit
+    from radii.training.distributed import process_group
+    from radii.training.logs import logged_to, open_log
+
     if checkpoint_minutes is not None:
         os.environ["RADII_CHECKPOINT_SECONDS"] = str(60 * checkpoint_minutes)
     if summary:
         terminal.errors.print(_layers(step))
-    with teamwork() as crew, terminal.progress_shown() if crew.leads else nullcontext(), recorded(tensorboard):
-        if crew.size > 1 and not _assist(step, folder, crew.agreed):
+    with (
+        process_group() as group,
+        terminal.progress_shown() if group.is_main_process else nullcontext(),
+        logged_to(*[open_log(place) for place in log or ()] if group.is_main_process else ()),
+    ):
+        if group.size > 1 and not _join(step, folder, group.agreed):
             return  # this process assisted; the leading one prints
         run, seconds = terminal.compute(step, folder)
-    _print(run, seconds, json, plot)
+    _print(Fit.of(step, run), run, seconds, json, plot)
 
 
 def training(
@@ -104,31 +139,26 @@ def training(
     """The training step that the options mean: recipe at its budget and threat, then the file, then KEY=VALUE.
 
     Args:
-        dataset: as the user names it.
-        overrides: KEY=VALUE words.
-        config: TOML file of settings.
-        store: where a dataset in memory would be written.
         model: ``--model``; the recipe's by default.
         method: ``--method``; the recipe's by default.
-        recipe: ``--recipe``.
-        budget: ``--budget``, for a recipe.
-        threat: ``--threat``, for the recipe ``certified``.
+        threat: ``--threat``, for radii's own recipes.
         preprocessing: ``--preprocessing``; the recipe's by default.
-        seed: the seed of every random stream.
-        extra: ``--extra``, a dataset of more training points.
-
-    Raises:
-        InputError: a name or setting is not known, or options do not go together.
     """
+    from radii.training.recipes import RULES
+
+    by_rule = recipe is not None and recipe in RULES
+    if threat is not None and not by_rule:
+        raise InputError(
+            f"--threat belongs to --recipe standard, robust and certified; for others write method.threat={threat}."
+        )
+    settings = _parse_settings(overrides, config)
     from radii.runs.planning import data_spec, named_training
     from radii.threat import Ball
 
-    if threat is not None and recipe != "certified":
-        raise InputError(f"--threat belongs to --recipe certified; for others write method.threat={threat}.")
     data = data_spec(dataset, store)
     ball = None if threat is None else Ball.parse(threat)
-    if recipe == "certified" and ball is None:
-        from radii.studies.usual_threats import usual_threat
+    if by_rule and recipe != "standard" and ball is None:
+        from radii.studies.assessment_defaults import usual_threat
 
         ball = usual_threat(data.load()).ball
     return named_training(
@@ -138,23 +168,19 @@ def training(
         recipe=recipe,
         budget=budget,  # type: ignore[arg-type]  # checked by the recipe
         threat=ball,
-        settings=parse_settings(overrides, config),
+        settings=settings,
         preprocessing=preprocessing,  # type: ignore[arg-type]  # checked by the step
         seed=seed,
         extra=None if extra is None else data_spec(extra, store),
     )
 
 
-def parse_settings(words: list[str] | None, config: Path | None = None) -> dict[str, Any]:
+def _parse_settings(words: list[str] | None, config: Path | None = None) -> dict[str, Any]:
     """Settings as nested dictionaries.
 
     Args:
         words: such as ``model.width=32``, laid over the file. A value is read as TOML (a number, true, "text",
             [a list]); anything else is text.
-        config: a TOML file.
-
-    Raises:
-        InputError: a word is not KEY=VALUE, or the file cannot be read.
     """
     settings = read_toml(config, "settings file") if config is not None else {}
     for word in words or []:
@@ -190,31 +216,36 @@ def _layers(step: Train) -> FittedTable:
     return terminal.table(network.table(step.model.name))
 
 
-def _assist(step: Train, store: Store, agreed: Callable[[bool], bool]) -> bool:
+def _join(step: Train, store: Store, agreed: Callable[[bool], bool]) -> bool:
     """Under torchrun all processes but one train along; True in the one that performs and commits the step."""
     from radii.runs.store import Workspace
-    from radii.training.distributed import team
+    from radii.training.distributed import current_group
 
     work = Workspace(store.root / "work" / step.run_id, store)
-    if agreed(not store.is_done(step) and not store.is_finished(step)) and not team().leads:
-        step.assist(work)
-    return team().leads
+    if agreed(not store.is_done(step) and not store.is_finished(step)) and not current_group().is_main_process:
+        step.join(work)
+    return current_group().is_main_process
 
 
-def _print(run: Run, seconds: str, json: str | None, plot: Path | None) -> None:
+def _watched(look: Watched) -> str:
+    """What the last look at held-out training points says of catastrophic overfitting."""
+    shares = f"{look.single:.1%} right after the training's attack, {look.several:.1%} after several steps"
+    words = "the single step was fitted, several steps took its place" if look.overfits else "no sign of overfitting"
+    return f"{look.points}: {shares}; {words}"
+
+
+def _print(fit: Fit, run: Run, seconds: str, json: str | None, plot: Path | None) -> None:
     """The table of a training, its JSON and its chart."""
-    from radii.runs.steps.train_step import Fit
-
-    fit = Fit.of(run)
     rows = [
-        ("train accuracy", f"{fit.train_accuracy:.2%}"),
-        ("test accuracy", f"{fit.test_accuracy:.2%}"),
-        ("parameters", f"{fit.parameters:,}"),
+        ("train accuracy", f"{fit.result.train_accuracy:.2%}"),
+        ("test accuracy", f"{fit.result.test_accuracy:.2%}"),
+        *([("held-out points", _watched(fit.result.watched[-1]))] if fit.result.watched else []),
+        ("parameters", f"{fit.result.parameters:,}"),
         ("seconds", seconds),
         ("run", run.id),
         ("folder", run.folder),
     ]
     terminal.show(json).print(terminal.table(listing(fit.title, ("", ""), rows)))
-    terminal.write_json({"run": run.id, "folder": str(run.folder), **run.result}, json)
+    terminal.write_json({"run": run.id, "folder": str(run.folder), **fit.result.to_json()}, json)
     if plot is not None:
         terminal.draw(fit.chart(), plot)

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from radii.atomic import write_whole
 from radii.cli import terminal
-from radii.cli.options import Json
+from radii.cli.options import Json, check_default, writable
+from radii.files import write_sealed
 from radii.tables import listing
 
 WITH_VALUES = ("--smooth", "--smooth2d", "--saturate", "--gamma", "--scale", "--pca")
@@ -28,7 +28,7 @@ def _several(meaning: str) -> Any:
     return typer.Option(metavar="VALUE…", help=meaning)
 
 
-class SeveralValues(TyperCommand):
+class _SeveralValues(TyperCommand):
     """Lets `--smooth 2 5 8` mean `--smooth 2 --smooth 5 --smooth 8`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -44,7 +44,7 @@ class SeveralValues(TyperCommand):
         return super().parse_args(ctx, repeated)
 
 
-@app.command(cls=SeveralValues)
+@app.command(cls=_SeveralValues)
 def variants(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A name or path, for example mnist.")],
     smooth: Annotated[
@@ -70,7 +70,10 @@ def variants(
     chain: Annotated[
         list[str] | None, typer.Option(help="Several variants one after another: smooth:3+binarize.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The picture to write; NAME-variants.png by default.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The picture to write; NAME-variants.png by default.", callback=writable),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Draw a dataset's variants side by side, for example: radii variants mnist --smooth 2 5 8."""
@@ -80,18 +83,30 @@ def variants(
     valued = {"smooth": smooth, "smooth2d": smooth2d, "saturate": saturate, "gamma": gamma, "scale": scale, "pca": pca}
     asked = [f"{name}:{value}" for name, values in valued.items() for value in values or ()]
     asked += ["binarize"] * binarize + ["edges"] * edges + list(chain or ())
+    target = out or _default_picture(dataset)
     chains = ["+".join(str(variant_chain.parse(part)) for part in text.split("+")) for text in asked or USUAL]
     with progress.display(terminal.RichDisplay()):
         data = sources.load(dataset)
         rows = gallery.examples(data, chains)
     present = [name for label, name in enumerate(data.classes) if (data.train.y == label).any()]
-    target = out or Path(f"{re.sub(r'[^A-Za-z0-9.-]+', '-', data.name)}-variants.png")
-    write_whole(target, gallery.encode(gallery.draw(rows, present), target))
+    write_sealed(target, gallery.encode(gallery.draw(rows, present), target))
     table = [_described(text, images, rows[0][1]) for text, images in rows]
     terminal.write_json({"dataset": data.name, "out": str(target), "variants": table}, json)
     columns = ("variant", "mean pixel", "pixels at 0 or 1", "moved by (mean)", "moved by (largest)")
     cells = [(row["variant"], *(f"{value:.3f}" for value in list(row.values())[1:])) for row in table]
     terminal.show(json).print(terminal.table(listing(f"{data.name}: one image per class, in {target}", columns, cells)))
+
+
+def _default_picture(dataset: str) -> Path:
+    """NAME-variants.png in the current folder; it must be radii's own, if it exists."""
+    from radii.data import variant_chain
+
+    base, chain = variant_chain.split(dataset)
+    place = Path(base).expanduser()
+    name = "+".join([place.resolve().name if place.exists() else base.removeprefix("hf:"), *map(str, chain)])
+    target = Path(f"{re.sub(r'[^A-Za-z0-9.-]+', '-', name)}-variants.png")
+    check_default(target, "--out")
+    return target
 
 
 def _described(text: str, images: Any, original: Any) -> dict[str, Any]:

@@ -62,18 +62,18 @@ class Augmentation(Spec):
         """Augmented float32 images [b, c, h, w]; ``fill`` [c] is the color of erased squares."""
         draws = 1 if self.together else len(x)
         if self.crop:
-            x = random_crop(x, self.crop, torch.randint(2 * self.crop + 1, (2, draws), generator=generator))
+            x = _random_crop(x, self.crop, torch.randint(2 * self.crop + 1, (2, draws), generator=generator))
         if self.flip:
             mirrored = torch.rand(draws, generator=generator).to(x.device) < 0.5
             x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
         if self.erase:
             high = torch.tensor([x.shape[2], x.shape[3]]) - self.erase + 1
             corner = (torch.rand(2, draws, generator=generator) * high[:, None]).long()
-            x = erase_square(x, corner, self.erase, fill)
+            x = _erase_square(x, corner, self.erase, fill)
         return x
 
 
-def random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
+def _random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
     """Mirror-pad ``x`` by ``pad`` pixels and cut out the old size, its upper left corner at ``offset`` [2, b or 1]."""
     height, width = x.shape[2:]
     padded = F.pad(x, (pad, pad, pad, pad), mode="reflect")
@@ -86,7 +86,7 @@ def random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
     return windows[torch.arange(len(x), device=x.device), :, offset[0], offset[1]]
 
 
-def erase_square(x: Tensor, corner: Tensor, side: int, fill: Tensor) -> Tensor:
+def _erase_square(x: Tensor, corner: Tensor, side: int, fill: Tensor) -> Tensor:
     """Paint a square in each image of ``x``: ``side`` pixels, upper left ``corner`` [2, b or 1], color ``fill`` [c]."""
     corner = corner.to(x.device)
     rows = _within(corner[0], side, x.shape[2])
@@ -107,14 +107,7 @@ class Batches:
     dataset smaller than one batch is one batch.
 
     Args:
-        dataset: the points.
-        batch_size: points in one batch.
-        seed: of the shuffles and the augmentation.
         augment: random changes of the images; default none.
-        device: where the batches are needed.
-
-    Raises:
-        InputError: a batch size below 1, or augmentation that does not fit the inputs.
     """
 
     def __init__(
@@ -160,3 +153,63 @@ class Batches:
             if self.augment.changes:
                 x = self.augment(x, stream(self._seed, "augment", number, step), self.mean)
             yield x, self._y[rows].to(self._device)
+
+
+class JoinedBatches:
+    """Shuffled batches with the same number of extra points in each; an epoch is a pass over the own points.
+
+    Extra points are cycled through independently: they are shuffled anew when all
+    were seen, wherever that is within an epoch. Every batch is a function of
+    (seed, epoch, step), as in :class:`Batches`.
+
+    Args:
+        share: the share of extra points in a batch; 0 for their share of all points.
+        augment: random changes of the images, own and extra; default none.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        extra: Dataset,
+        batch_size: int,
+        share: float = 0.0,
+        seed: int = 0,
+        augment: Augmentation | None = None,
+    ) -> None:
+        _check_extra(dataset, extra)
+        self.share = share or len(extra) / (len(dataset) + len(extra))
+        count = round(batch_size * self.share)
+        if not 0 < count < batch_size:
+            raise InputError(
+                f"A batch must have own and extra points: {self.share:.3g} of {batch_size} points are {count}; "
+                "change batch_size or extra_share."
+            )
+        self._own = Batches(dataset, batch_size - count, seed, augment)
+        self._extra = Batches(extra, count, seed + 1, augment)
+        self.batch_size = self._own.batch_size + self._extra.batch_size
+
+    def __len__(self) -> int:
+        """Steps of one epoch."""
+        return len(self._own)
+
+    def epoch(self, number: int, start_step: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of epoch ``number`` from ``start_step`` on."""
+        extra = self._endless(number * len(self) + start_step)
+        for (x, y), (more_x, more_y) in zip(self._own.epoch(number, start_step), extra, strict=False):
+            yield torch.cat([x, more_x]), torch.cat([y, more_y])
+
+    def _endless(self, step: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The extra batches from the ``step``-th on."""
+        epoch, start = divmod(step, len(self._extra))
+        while True:
+            yield from self._extra.epoch(epoch, start)
+            epoch, start = epoch + 1, 0
+
+
+def _check_extra(dataset: Dataset, extra: Dataset) -> None:
+    """Raise an InputError unless ``extra`` has the inputs and classes of ``dataset``."""
+    if extra.shape != dataset.shape or len(extra.classes) != len(dataset.classes):
+        raise InputError(
+            f"Extra points must be like those of {dataset.name}, inputs {dataset.shape} of {len(dataset.classes)} "
+            f"classes, got {extra.shape} of {len(extra.classes)} classes from {extra.name} instead."
+        )

@@ -31,12 +31,11 @@ import numpy as np
 from filelock import BaseFileLock, FileLock
 from numpy.typing import NDArray
 
-from radii.atomic import write_whole
-from radii.checksums import MANIFEST, damage, write_manifest
+from radii.data._feature_rules import FeatureRules
 from radii.data.dataset import Data, Dataset
-from radii.data.feature_rules import FeatureRules
-from radii.environment import cache_folder
 from radii.errors import InputError
+from radii.files import MANIFEST, damage, write_manifest, write_whole
+from radii.process import cache_folder
 from radii.spec import read_json
 
 REVISION = 1
@@ -67,7 +66,7 @@ def read(identity: Mapping[str, Any], name: str) -> Data | None:
 def _open(place: Path, side: str, classes: tuple[str, ...], name: str, digest: str | None = None) -> Dataset:
     x = np.load(place / f"{side}-x.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(place / f"{side}-y.npy", allow_pickle=False)
-    rules = FeatureRules.from_json((place / RULES).read_text()) if (place / RULES).is_file() else None
+    rules = FeatureRules.from_json((place / RULES).read_text(encoding="utf-8")) if (place / RULES).is_file() else None
     return Dataset(x, y, classes, f"{name} {side}", digest, rules)
 
 
@@ -83,15 +82,7 @@ def build(identity: Mapping[str, Any], name: str, fill: Build) -> Data:
     """Decode a source into the cache; if another process does so already, wait for it.
 
     Args:
-        identity: what the source is, the key of the cache.
-        name: the name of the dataset.
         fill: ``fill(folder)`` writes the four arrays and returns the class names.
-
-    Returns:
-        The decoded data.
-
-    Raises:
-        InputError: the cache cannot be written.
     """
     place = _place(identity)
     with writing(place), locked(place):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.data.feature_rules import FeatureRules
+from radii.data._feature_rules import FeatureRules
 from radii.errors import InputError
 from radii.randomness import numpy_stream
 from radii.tables import Table, Tabular, table
@@ -36,7 +36,7 @@ class Dataset:
         name: the name in messages and tables.
         known_digest: the digest, where the inputs were read and checked before (by
             the cache or a variant); then they are not read again.
-        rules: which features may change; None where all may.
+        rules: which features may change, how far and in which units; None where nothing is said.
 
     Raises:
         InputError: inputs and labels that do not fit together, or bad values.
@@ -50,7 +50,7 @@ class Dataset:
     rules: FeatureRules | None = None
 
     def __post_init__(self) -> None:
-        check_labelled(self.x, self.y, self.classes, self.name, values=self.known_digest is None)
+        _check_labelled(self.x, self.y, self.classes, self.name, values=self.known_digest is None)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -82,7 +82,7 @@ class Dataset:
         for start in range(0, len(self), 4096):
             state.update(np.ascontiguousarray(self.x[start : start + 4096]).data)
         state.update(np.ascontiguousarray(self.y).data)
-        if self.rules is not None and self.rules.fixed:
+        if self.rules is not None and self.rules.restricts:
             state.update(self.rules.to_json().encode())
         return state.hexdigest()
 
@@ -184,16 +184,13 @@ def balanced_order(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     return np.lexsort((y, rank))
 
 
-def check_labelled(
+def _check_labelled(
     x: NDArray[np.generic], y: NDArray[np.int64], classes: Sequence[str], name: str, values: bool = True
 ) -> None:
     """Raise an InputError, in one sentence, for anything that is not a labelled dataset.
 
     Args:
-        x: inputs, as in :class:`Dataset`.
         y: labels [n].
-        classes: the names of the classes.
-        name: the name of the dataset in error messages.
         values: also look at all float inputs for NaN and, in images, for values outside [0, 1].
     """
     if x.ndim not in (2, 4):
@@ -232,7 +229,6 @@ def statistics(data: Dataset, mode: Preprocessing) -> tuple[tuple[float, ...], t
     """Mean and standard deviation of the training split, in units of [0, 1].
 
     Args:
-        data: the training split.
         mode: ``center`` gives the mean only, which changes no distance (Prach &
             Lampert 2025); ``standardize`` both; ``none`` neither.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from radii.data import sources, variant_chain
-from radii.data.formats.reader import Side, format_of
+from radii.data.formats._reader import Side, format_of
 from radii.tables import Table, Tabular, table
 
 
@@ -17,14 +17,8 @@ class Description(Tabular):
     """A dataset as radii reads it.
 
     Args:
-        name: as the user wrote it.
         path: its file or folder; empty for the digits that scikit-learn ships.
-        format: folder, parquet, csv, npz or bundled.
-        classes: the names of the classes.
-        shape: of one input.
-        counts: points of each class, by split.
         divided: the files have no test split; radii takes a fifth of each class.
-        notes: what was left out or treated, as sentences.
     """
 
     name: str
@@ -67,9 +61,6 @@ def describe(name: str) -> Description:
 
     Args:
         name: a name, a path or ``hf:OWNER/NAME``; of variants those that set the size and the reading count.
-
-    Raises:
-        InputError: the dataset does not exist or cannot be read.
     """
     base, chain = variant_chain.split(name)
     reading, _ = variant_chain.reading(chain)
@@ -95,7 +86,7 @@ def describe(name: str) -> Description:
 
 def _shape(side: Side, steps: tuple[str, ...]) -> tuple[int, ...]:
     if not isinstance(side.x, np.ndarray):
-        from radii.data.formats.decoding import shape_of
+        from radii.data.formats._decoding import shape_of
 
         return shape_of(side.x, steps)
     x = side.x[:1]

@@ -34,9 +34,6 @@ def examples(data: Data, chains: Sequence[str], columns: int = 10) -> list[tuple
 
     Returns:
         (text, images [k, c, h, w]) for the original and each chain.
-
-    Raises:
-        InputError: features instead of images, or a variant that a gallery cannot show.
     """
     if not data.train.is_image:
         raise InputError(f"A gallery needs images, {data.name} has features of shape {data.shape}.")
@@ -95,11 +92,7 @@ def encode(sheet: Image.Image, path: Path) -> bytes:
 
 
 def picture(pixels: Any) -> Image.Image:
-    """A picture of ``pixels`` (C, H, W) or (H, W), uint8 or floats in [0, 1], array or tensor; C is 1 or 3.
-
-    Raises:
-        InputError: another shape, or pixels outside [0, 1].
-    """
+    """A picture of ``pixels`` (C, H, W) or (H, W), uint8 or floats in [0, 1], array or tensor; C is 1 or 3."""
     array = np.asarray(pixels.detach().cpu() if hasattr(pixels, "detach") else pixels)
     if array.ndim == 2:
         array = array[None]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radii import progress
-from radii.checksums import sha256
 from radii.data import cache
 from radii.errors import InputError
+from radii.files import sha256
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,8 @@ class HubDataset:
     """A dataset of the Hugging Face hub.
 
     Args:
-        repository: owner/name on the hub.
         configuration: the folder of the configuration that is fetched; empty for the only one.
         megabytes: size of the download; 0 if it is not known.
-        contents: one line that describes the dataset.
     """
 
     repository: str
@@ -48,17 +46,7 @@ KNOWN = {
 
 
 def fetch(name: str) -> Path:
-    """Download a known dataset into the cache; an interrupted download continues.
-
-    Args:
-        name: a key of ``KNOWN``.
-
-    Returns:
-        The folder of the dataset.
-
-    Raises:
-        InputError: the hub cannot be reached, or a file does not have the hub's sha256.
-    """
+    """Download a known dataset into the cache; an interrupted download continues."""
     return _fetch(name, KNOWN[name], cache.folder() / "datasets" / name)
 
 
@@ -91,15 +79,7 @@ def local_repository(entry: HubDataset) -> Path | None:
 
 
 def fetch_repository(entry: HubDataset) -> Path:
-    """Download the parquet files of any repository of the hub into the cache, as :func:`fetch` does.
-
-    Args:
-        entry: as :func:`parse_repository` gives it.
-
-    Raises:
-        InputError: there is no such dataset, it has several configurations and none is named, it has no parquet
-            files, or it does not fit on the disk.
-    """
+    """Download the parquet files of any repository of the hub into the cache, as :func:`fetch` does."""
     return _fetch(f"hf:{entry.repository}", entry, _place(entry))
 
 

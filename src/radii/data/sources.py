@@ -20,16 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.atomic import write_whole
 from radii.data import cache, hub, variant_chain
 from radii.data.dataset import Data
-from radii.data.formats import reader
-from radii.data.formats.reader import Encoded, Reading, Side, Source
-from radii.environment import data_folder
+from radii.data.formats import _reader as reader
+from radii.data.formats._reader import Encoded, Reading, Side, Source
 from radii.errors import InputError, checked, unknown_name
+from radii.files import write_whole
+from radii.process import data_folder
 from radii.randomness import numpy_stream
+from radii.text import check_file
 
 BUNDLED = "digits"
+UNDECODED = "not decoded yet: "  # before the name of a dataset, where its digests are not known
 RESTRICTED = "restricted-imagenet"  # made from an ImageNet folder of the user's own
 PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file, or hf:OWNER/NAME."
 
@@ -42,9 +44,7 @@ class DatasetLocation:
     """Where a dataset is.
 
     Args:
-        name: the name of the dataset.
         path: its file or folder; None for the digits that scikit-learn ships.
-        identity: names and contents of its files: the key of the cache.
     """
 
     name: str
@@ -73,7 +73,10 @@ def load(name: str) -> Data:
     """
     base, chain = variant_chain.split(name)
     reading, chain = variant_chain.reading(chain)
-    data = _base(locate(base).read_as(reading))
+    location = locate(base).read_as(reading)
+    if _is_unread(location):
+        raise InputError(f"{base} is not decoded yet on this machine; a run that needs it does so.")
+    data = _base(location)
     for variant in chain:
         data = variant.apply(data)
     return data
@@ -83,15 +86,16 @@ def digest(name: str) -> tuple[str, str]:
     """The digests of the train and test split of ``name``, which identify their contents.
 
     Variants are not computed: their digests follow from their names. The
-    dataset is decoded only if it never was before.
+    dataset is decoded only if it never was before; where that is refused
+    (:func:`only_local`), its name with :data:`UNDECODED` stands for them.
     """
     base, chain = variant_chain.split(name)
     reading, chain = variant_chain.reading(chain)
     location = locate(base).read_as(reading)
+    if _is_unread(location):
+        return f"{UNDECODED}{name} train", f"{UNDECODED}{name} test"
     meta = cache.read_meta(location.identity)
     if meta is None:
-        if "decode" in _refused.get() and location.path is not None:
-            raise InputError(f"{base} was never decoded on this machine; a run that needs it does so.")
         data = _base(location)
         digests = data.train.digest, data.test.digest
     else:
@@ -110,11 +114,7 @@ def decoded_bytes(name: str) -> int:
 
 @contextmanager
 def only_local(decoded: bool = False) -> Iterator[None]:
-    """Refuse, in this context, every dataset that would have to be fetched.
-
-    Args:
-        decoded: also refuse datasets that would have to be decoded first.
-    """
+    """Refuse, in this context, every dataset that would have to be fetched."""
     token = _refused.set(frozenset({"fetch", "decode"} if decoded else {"fetch"}))
     try:
         yield
@@ -123,6 +123,11 @@ def only_local(decoded: bool = False) -> Iterator[None]:
 
 
 _refused: ContextVar[frozenset[str]] = ContextVar("radii_refused", default=frozenset())
+
+
+def _is_unread(location: DatasetLocation) -> bool:
+    """Whether a dataset would have to be decoded, and must not be; the bundled one takes no time."""
+    return "decode" in _refused.get() and location.path is not None and cache.read_meta(location.identity) is None
 
 
 def locate(base: str) -> DatasetLocation:
@@ -138,21 +143,38 @@ def locate(base: str) -> DatasetLocation:
             raise InputError(f"{known} is not on this machine; a run that needs it fetches it.")
         return _location(known, present or hub.fetch(known))
     path = Path(base).expanduser()
-    if base and path.exists():
+    if base and os.path.exists(path):
         return _location(path.resolve().name, path)
     if known == RESTRICTED and local(known) is None:
         return _location(known, _restricted_imagenet())
     present = local(base) if base and os.sep not in base else None
     if present is not None:
         return _location(base, present)
-    if os.sep in base or path.suffix:
-        raise InputError(f"There is no file or folder {base!r}.")
-    raise unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], PATH_HINT)
+    raise _unknown(base)
+
+
+def check_name(name: str) -> None:
+    """Refuse a ``name`` that no dataset can have: an unknown word, a missing file, a wrong variant; nothing is read."""
+    base, _ = variant_chain.split(name)
+    known = base.replace("_", "-")
+    if base == "hf:":
+        raise InputError("'hf:' names no dataset; write hf:OWNER/NAME.")
+    if base == BUNDLED or base.startswith("hf:") or known in hub.KNOWN or known == RESTRICTED:
+        return
+    exists = bool(base) and os.path.exists(os.path.expanduser(base))
+    if not exists and (os.sep in base or not base or local(base) is None):
+        raise _unknown(base)
+
+
+def _unknown(base: str) -> InputError:
+    if os.sep in base or Path(base).suffix:
+        return InputError(f"There is no file or folder {base!r}.")
+    return unknown_name("dataset", base, [BUNDLED, *hub.KNOWN], PATH_HINT)
 
 
 def _restricted_imagenet() -> Path:
     """The folder of Restricted ImageNet, made in the cache from an ImageNet folder in ``$RADII_DATA``."""
-    from radii.data.restricted_imagenet import WHOLE, link_groups
+    from radii.data._restricted_imagenet import WHOLE, link_groups
 
     whole = local(WHOLE)
     if whole is None:
@@ -168,7 +190,7 @@ def _restricted_imagenet() -> Path:
 def _of_repository(text: str) -> DatasetLocation:
     """The dataset ``hf:text``: a folder of this machine, or a repository of the hub, which is fetched."""
     folder = Path(text).expanduser()
-    if text and folder.exists():
+    if text and os.path.exists(folder):
         return _location(folder.resolve().name, folder)
     entry = hub.parse_repository(text)
     present = hub.local_repository(entry)
@@ -183,7 +205,7 @@ def local(name: str) -> Path | None:
     for root in _roots():
         for spelling in spellings:
             for candidate in (root / spelling, root / f"{spelling}.npz", root / f"{spelling}.parquet"):
-                if candidate.exists():
+                if os.path.exists(candidate):  # False for a name that is too long
                     return candidate
     return None
 
@@ -217,7 +239,8 @@ def listing() -> list[Listing]:
     listed = {Path(line.path) for line in lines if line.path}
     for root in _roots():
         for path in sorted(root.iterdir()) if root.is_dir() else []:
-            if path not in listed and not path.name.startswith(".") and reader.format_of(path):
+            plain = (path.is_file() or path.is_dir()) and not path.name.startswith(".")
+            if plain and path not in listed and reader.format_of(path):
                 lines.append(_local_listing(path.stem, "your own", path))
     return lines
 
@@ -257,6 +280,8 @@ def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDAr
 
 
 def _location(name: str, path: Path) -> DatasetLocation:
+    if not path.is_dir():
+        check_file(path)
     return DatasetLocation(name, path, reader.identity(path))
 
 
@@ -312,7 +337,7 @@ def _write(part: Side, folder: Path, side: str, name: str, reading: Reading) -> 
         np.save(target, x)
     else:
         encoded: Encoded = part.x
-        from radii.data.formats import decoding  # Pillow is not needed where everything is decoded
+        from radii.data.formats import _decoding as decoding  # Pillow is not needed where everything is decoded
 
         out = cache.new_array(target, np.uint8, (len(encoded), *decoding.shape_of(encoded, reading.steps)))
         faults = decoding.decode(encoded, out, target, f"decoding {name} {side}", reading.steps)
@@ -324,12 +349,8 @@ def _write(part: Side, folder: Path, side: str, name: str, reading: Reading) -> 
 def _without_bad(
     faults: list[tuple[int, str]], target: Path, y: NDArray[np.int64], name: str, skip_bad: bool
 ) -> NDArray[np.int64]:
-    """The labels without those of bad images, whose rows leave the array, too.
-
-    Raises:
-        InputError: bad images are not to be left out.
-    """
-    from radii.data.formats.census import bad_images
+    """The labels without those of bad images, whose rows leave the array, too."""
+    from radii.data.formats._folder import bad_images
 
     if not skip_bad:
         raise InputError(faults[0][1]) if len(faults) == 1 else bad_images(name, [reason for _, reason in faults])

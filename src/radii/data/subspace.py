@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii import progress
-from radii.atomic import whole_file
 from radii.data import cache
 from radii.data.dataset import Dataset, as_float
 from radii.data.variants import Pixels
 from radii.errors import InputError
+from radii.files import whole_file
 
 Ranges = tuple[tuple[int, int], ...]
 CHUNK = 1000
@@ -108,7 +108,7 @@ def parse_ranges(text: str) -> Ranges:
     """
     ranges: list[tuple[int, int]] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        match = re.fullmatch(r"\s*(\d{1,12})\s*(?:-\s*(\d{1,12})\s*)?", part)
         if match is None or not 1 <= int(match[1]) <= int(match[2] or match[1]):
             raise InputError(f"Components must be given as ranges such as 1-16,513-3072, counted from 1, got {text!r}.")
         ranges.append((int(match[1]), int(match[2] or match[1])))

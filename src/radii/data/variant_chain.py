@@ -9,25 +9,29 @@ without computing it.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import takewhile
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from radii.data import cache, image_size
+from radii.data import _image_size as image_size
+from radii.data import cache
+from radii.data._image_size import parse_size
 from radii.data.dataset import Data
-from radii.data.formats.reader import Reading
-from radii.data.image_size import parse_size
+from radii.data.formats._reader import Reading
 from radii.errors import InputError, unknown_name
 from radii.registry import Registry
 
 if TYPE_CHECKING:
     from radii.data.variants import Pixels
 
+MAPS, SIZES = "radii.data.variants", "radii.data._image_size"
 REVISION = 1  # raise it when the meaning of a variant changes: all digests and runs change with it
 CACHED_FROM_IMAGES = 2000  # a slow variant of at least so many images is stored in the cache
 GRAMMAR = "Write NAME+VARIANT:ARGUMENT, for example mnist+smooth:3 or cifar10+pca:1-16,513-3072+saturate:8."
@@ -39,14 +43,15 @@ class Kind:
 
     Args:
         read: reads its argument; None if it takes none.
-        pixels: the module in ``radii.data`` whose function of this name maps the pixels; it is imported when it is
+        pixels: the module whose function of this name maps the pixels; it is imported when it is
             used. None for ``pca`` and for those of ``POINTS``, which need the whole dataset.
-        meaning: what the argument is, for error messages.
+        allows: whether an argument that was read is one; default: any.
     """
 
     read: Callable[[str], Any] | None
     pixels: str | None
     meaning: str
+    allows: Callable[[Any], bool] = lambda _: True
 
 
 @dataclass(frozen=True)
@@ -60,13 +65,13 @@ class Variant:
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     def apply(self, data: Data) -> Data:
-        """This variant of both splits; ``pca`` is fitted on train, those of ``POINTS`` change train only."""
+        """This variant of both splits; ``pca`` is fitted on train, ``POINTS`` change train only, ``TEST_ONLY`` test."""
         name = f"{data.name}+{self}"
         digests = self.digests(data.train.digest, data.test.digest)
         if self.kind in POINTS:
-            from radii.data import made_points
+            from radii.data import variants
 
-            points = getattr(made_points, self.kind)(data.train, int(self.argument))
+            points = getattr(variants, self.kind)(data.train, int(self.argument))
             train_x, train_y, test_x = points.x, points.y, data.test.x
         elif self.kind == "edges" and len(data.train) >= CACHED_FROM_IMAGES:
             cached = self._cached(data, digests)
@@ -81,6 +86,8 @@ class Variant:
         """The digests of this variant of splits with the digests ``train`` and ``test``."""
         if self.kind in POINTS:
             return self._hash(train), test
+        if self.kind in TEST_ONLY:
+            return train, self._hash(test)
         if self.kind == "pca":  # the test split, too, is projected on the components of train
             return self._hash(train), self._hash(test, train)
         return self._hash(train), self._hash(test)
@@ -106,7 +113,7 @@ class Variant:
             return _of_another_package(self, x)
         kind = KINDS[self.kind]
         assert kind.pixels is not None, "a function of the pixels alone"
-        function = getattr(import_module(f"radii.data.{kind.pixels}"), self.kind)
+        function = getattr(import_module(kind.pixels), self.kind)
         return function(x) if kind.read is None else function(x, kind.read(self.argument))
 
     def _pixels(self, data: Data) -> tuple[Pixels, Pixels]:
@@ -116,7 +123,8 @@ class Variant:
             basis = subspace.cached_basis(data.train)
             ranges = subspace.parse_ranges(self.argument)
             return basis.project(data.train.x, ranges), basis.project(data.test.x, ranges)
-        return self.pixels_of(data.train.x), self.pixels_of(data.test.x)
+        train = data.train.x if self.kind in TEST_ONLY else self.pixels_of(data.train.x)
+        return train, self.pixels_of(data.test.x)
 
 
 def parse(text: str) -> Variant:
@@ -138,6 +146,8 @@ def parse(text: str) -> Variant:
     if not argument:
         raise InputError(f"The variant {name!r} needs an argument: {KINDS[name].meaning}. {GRAMMAR}")
     value = read(argument)
+    if not KINDS[name].allows(value):
+        raise InputError(f"The variant {name!r} needs {KINDS[name].meaning}, got {argument!r} instead. {GRAMMAR}")
     if name == "pca":
         from radii.data.subspace import format_ranges
 
@@ -146,15 +156,13 @@ def parse(text: str) -> Variant:
         return Variant(name, image_size.format_size(value))
     if name == "label":
         return Variant(name, value)
+    if name == "corrupt":
+        return Variant(name, f"{value[0]}:{value[1]}")
     return Variant(name, f"{value:.12g}")
 
 
 def reading(chain: Sequence[Variant]) -> tuple[Reading, tuple[Variant, ...]]:
-    """How the file is read, and the variants that are applied to what was read.
-
-    Args:
-        chain: all variants, as :func:`split` gives them.
-    """
+    """How the file is read, and the variants that are applied to what was read."""
     label = next((variant.argument for variant in chain if variant.kind == "label"), None)
     rest = [variant for variant in chain if variant.kind not in READING]
     skip_bad = any(variant.kind == "skip-bad" for variant in chain)
@@ -167,7 +175,7 @@ def split(text: str) -> tuple[str, tuple[Variant, ...]]:
     parts = text.strip().split("+")
     for length in range(len(parts), 0, -1):
         base = "+".join(parts[:length])
-        if length == 1 or Path(base).expanduser().exists():
+        if length == 1 or os.path.exists(os.path.expanduser(base)):
             return base.strip(), tuple(parse(part) for part in parts[length:])
     raise AssertionError("unreachable: text.split gives at least one part")
 
@@ -198,32 +206,45 @@ def _whole(text: str) -> int:
         raise InputError(f"A variant's argument must be a whole number, got {text!r} instead. {GRAMMAR}") from None
 
 
+def _is_count(value: int) -> bool:
+    """Whether it counts something, with so few digits that its text keeps all of them."""
+    return 1 <= value < 10**12
+
+
 def _ranges(text: str) -> Any:
     from radii.data.subspace import parse_ranges
 
     return parse_ranges(text)
 
 
+def _corruption(text: str) -> tuple[str, int]:
+    from radii.data.corruptions import parse_corruption
+
+    return parse_corruption(text)
+
+
 VARIANTS = Registry("variant", {})  # those of other packages, by entry point only: names of datasets stand in files
-POINTS = ("subset", "rest", "deform", "draw")  # which training points there are: radii.data.made_points
+POINTS = ("subset", "rest", "deform", "draw")  # which training points there are: radii.data.variants
+TEST_ONLY = ("corrupt",)  # training images stay as they are
 READING = ("label", "skip-bad")  # said of the file, wherever they stand
 SHAPING = ("resize", "crop", "gray")  # applied while images are decoded, where they stand first
 KINDS = {
     "label": Kind(str, None, "the label column of a CSV or parquet file"),
     "skip-bad": Kind(None, None, ""),
-    "resize": Kind(parse_size, "image_size", image_size.SIDES),
-    "crop": Kind(parse_size, "image_size", image_size.SIDES),
-    "gray": Kind(None, "image_size", ""),
-    "smooth": Kind(_whole, "variants", "the filter's length in pixels"),
-    "smooth2d": Kind(_whole, "variants", "the filter's side in pixels"),
-    "saturate": Kind(_number, "variants", "p > 0, or inf"),
-    "gamma": Kind(_number, "variants", "the exponent"),
-    "scale": Kind(_number, "variants", "the factor, in [0, 1]"),
-    "binarize": Kind(None, "variants", ""),
-    "edges": Kind(None, "variants", ""),
+    "resize": Kind(parse_size, SIZES, image_size.SIDES),
+    "crop": Kind(parse_size, SIZES, image_size.SIDES),
+    "gray": Kind(None, SIZES, ""),
+    "smooth": Kind(_whole, MAPS, "the filter's length in pixels, at least 1", _is_count),
+    "smooth2d": Kind(_whole, MAPS, "the filter's side in pixels, at least 1", _is_count),
+    "saturate": Kind(_number, MAPS, "p > 0, or inf", lambda p: p > 0),
+    "gamma": Kind(_number, MAPS, "the exponent, finite and above 0", lambda g: 0 < g < inf),
+    "scale": Kind(_number, MAPS, "the factor, in [0, 1]", lambda a: 0 <= a <= 1),
+    "binarize": Kind(None, MAPS, ""),
+    "edges": Kind(None, MAPS, ""),
+    "corrupt": Kind(_corruption, "radii.data.corruptions", "a kind and a severity from 1 to 5, as fog:3"),
     "pca": Kind(_ranges, None, "ranges of components, as 1-16,513-3072"),
-    "subset": Kind(_whole, None, "the number of training points"),
-    "rest": Kind(_whole, None, "the number of training points that subset would keep"),
-    "deform": Kind(_whole, None, "the number of deformed copies of each training image"),
-    "draw": Kind(_whole, None, "the number of training points to draw"),
+    "subset": Kind(_whole, None, "the number of training points, at least 1", _is_count),
+    "rest": Kind(_whole, None, "the number of training points that subset would keep, at least 1", _is_count),
+    "deform": Kind(_whole, None, "the number of deformed copies of each training image, at least 1", _is_count),
+    "draw": Kind(_whole, None, "the number of training points to draw, at least 1", _is_count),
 }

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.certificates.proportion import clopper_pearson
+from radii.certificates.proportion import CONFIDENCE, clopper_pearson
 from radii.errors import ContradictionError, InputError
 from radii.tables import Field, Row
 
@@ -37,9 +37,10 @@ class Accuracy:
         """Clopper and Pearson's 95% interval for the share in the population sampled."""
         return clopper_pearson(self.correct, self.total)
 
-    def ends(self, name: str = "") -> dict[str, float]:
+    def ends(self, name: str = "", confidence: float = CONFIDENCE) -> dict[str, float]:
         """The interval as ``low`` and ``high`` of a tidy row; with ``name`` as ``name_low`` and ``name_high``."""
-        return dict(zip((f"{name}_low", f"{name}_high") if name else ("low", "high"), self.interval, strict=True))
+        keys = (f"{name}_low", f"{name}_high") if name else ("low", "high")
+        return dict(zip(keys, clopper_pearson(self.correct, self.total, confidence), strict=True))
 
     def summary(self) -> dict[str, float | int | list[float]]:
         """The share, its interval and counts as JSON data."""
@@ -48,6 +49,24 @@ class Accuracy:
     def __str__(self) -> str:
         low, high = self.interval
         return f"{self.value:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def comparing(groups: int, columns: int) -> float:
+    """The confidence of intervals by which groups are told apart: two that do not overlap differ.
+
+    Of equal shares, the largest and the smallest have intervals that do not overlap in at most 5% of the samples, in
+    all columns together: their half width is half of Tukey's studentized range (1953). It is at least 95%.
+
+    Args:
+        groups: of points, each with its share.
+        columns: shares of each group.
+    """
+    if groups < 2:
+        return CONFIDENCE
+    from scipy.stats import norm, studentized_range  # half a second, and stored counts are read without
+
+    widest = studentized_range.ppf(1 - (1 - CONFIDENCE) / columns, groups, np.inf)
+    return max(CONFIDENCE, float(2 * norm.cdf(widest / 2) - 1))
 
 
 def accuracy(correct: Sequence[bool] | NDArray[np.bool_]) -> Accuracy:
@@ -95,7 +114,7 @@ def bracket(proved: NDArray[np.bool_], broken: NDArray[np.bool_]) -> Bracket:
     return Bracket(accuracy(proved), accuracy(~broken))
 
 
-def check_radii(proved: NDArray[np.float64], broken: NDArray[np.float64], slack: float = 1e-6) -> None:
+def _check_radii(proved: NDArray[np.float64], broken: NDArray[np.float64], slack: float = 1e-6) -> None:
     """Refuse a ``proved`` radius above a ``broken`` one; ``slack`` (relative) covers the rounding of a distance."""
     over = np.flatnonzero(proved > broken * (1 + slack) + 1e-7)
     if len(over):
@@ -125,9 +144,8 @@ def accuracy_curve(
     Args:
         proved: each point's proved radius [n]; 0 where it is misclassified or nothing is proved.
         broken: each point's broken radius [n]; 0 where it is misclassified, infinite where no attack succeeds.
-        radii: the radii of the curve.
     """
-    check_radii(proved, broken)
+    _check_radii(proved, broken)
     curve = []
     for radius in radii:
         unbroken = broken > radius
@@ -144,9 +162,7 @@ def curve_rows(curve: Sequence[CurvePoint], bounds: Sequence[Bound] = BOUNDS, **
     """Accuracy over the radius as tidy rows: the one table behind every such curve.
 
     Args:
-        curve: brackets over radii.
         bounds: which ends of the brackets become rows; default: both.
-        labels: added to every row, for instance ``split="test"``.
 
     Returns:
         Rows of ``radius``, ``bound``, ``accuracy``, its exact 95% interval ``low`` and ``high``, and the labels.
@@ -173,7 +189,6 @@ def radius_quantile(radius: NDArray[np.float64], correct: NDArray[np.bool_], sha
 
     Args:
         radius: each point's proved or broken radius; infinite where no error is known.
-        correct: whether the clean point is classified rightly.
         share: the quantile, in [0, 1]; default 0.5, the median.
     """
     return float(np.quantile(np.where(correct, radius, 0.0), share, method="inverted_cdf"))

@@ -35,12 +35,8 @@ def worst_examples(scores: Scores, x: Tensor, count: int = 8) -> tuple[WorstExam
     """The correctly classified points with the smallest adversarial perturbations, smallest first.
 
     Args:
-        scores: an evaluation of ``x``.
         x: images [n, 1 or 3, h, w].
         count: the largest number of examples; default 8.
-
-    Raises:
-        InputError: inputs that are not images.
     """
     if x.dim() != 4 or x.shape[1] not in (1, 3):
         raise InputError(f"Pictures need images [n, 1 or 3, h, w], got inputs of shape {tuple(x.shape)}.")

@@ -6,20 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii import progress
 from radii.attacks.suite import members, run_suite
 from radii.certificates.choose import choose
+from radii.change import Change
 from radii.data.dataset import Dataset
 from radii.errors import InputError, checked
-from radii.evaluation.bracket import proved_in
-from radii.evaluation.drop_test import DropTest
-from radii.evaluation.floor_test import Decision, FloorTest
+from radii.evaluation._sequential_tests import Decision, DropTest, FloorTest
+from radii.evaluation.evaluate import look_first, proved_in
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
-from radii.models.classifier import frozen, predict
+from radii.models.adapter import PROBES, ModelLike, adapt
+from radii.models.classifier import predict
+from radii.networks.calling import frozen
 from radii.randomness import numpy_stream, stream_seed
 
 BATCH = 32  # points that are attacked at once
@@ -28,7 +31,7 @@ LEAST = 100  # points that are measured in any case, so that the next gate can c
 
 @checked
 def gate(
-    model: nn.Module,
+    model: ModelLike,
     data: Dataset,
     requirements: Sequence[str | Requirement],
     *,
@@ -46,7 +49,8 @@ def gate(
     and a significant drop fails, too; that statement is about the data from which the points were drawn.
 
     Args:
-        model: a network from inputs to logits, in eval mode while it is asked.
+        model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes; in eval
+            mode while it is asked.
         data: the points.
         requirements: such as ``robust(linf:8/255)>=0.45``.
         rates: error rates and margin; 0.05 each by default.
@@ -74,7 +78,10 @@ def gate(
         _Track(item, len(order), rates, tests, min(least, len(order)), known.outcomes.get(item.subject))
         for item in asked
     ]
-    with progress.task("gate", total=len(order), unit="points") as task, frozen(model):
+    network = adapt(model, data.tensors(order[:PROBES])[0].to(_device(model)), classes=len(data.classes))
+    x, y = (tensor.to(_device(network)) for tensor in data.tensors(order[:LEAST]))
+    look_first(network, x, y, data.box)
+    with progress.task("gate", total=len(order), unit="points") as task, frozen(network):
         for start in range(0, len(order), BATCH):
             waiting = [track for track in open_ones if not track.is_done]
             if not waiting:
@@ -82,7 +89,7 @@ def gate(
             part = order[start : start + BATCH]
             x, y = data.tensors(part)
             for track in waiting:
-                success, note = outcomes(model, x, y, track.requirement, suite, stream_seed(seed, "gate", start))
+                success, note = outcomes(network, x, y, track.requirement, suite, stream_seed(seed, "gate", start))
                 track.add(part, success, note)
             task.advance(len(part), f"{len(waiting)} open")
     return GateResult(tuple(track.result() for track in open_ones), rates, len(order))
@@ -94,15 +101,15 @@ def outcomes(
     """Whether each point is a success, and why nothing can be proved, if so.
 
     Args:
-        model: a network from inputs to logits.
         x: inputs [n, …].
         y: labels [n].
-        requirement: what counts as a success.
-        suite: the attacks of ``robust``.
-        seed: of the attacks.
     """
-    device = next((parameter.device for parameter in model.parameters()), x.device)
+    device = _device(model)
     x, y = x.to(device), y.to(device)
+    if requirement.corruption is not None:
+        from radii.data.corruptions import corrupt
+
+        x = torch.from_numpy(corrupt(x.cpu().numpy(), requirement.corruption)).to(device)
     prediction = predict(model, x)
     right = (prediction == y).cpu().numpy()
     ball, todo = requirement.ball, np.flatnonzero(right)
@@ -110,8 +117,15 @@ def outcomes(
         return right, ""
     x, y = x[todo], y[todo]
     robust = requirement.measure == "robust"
+    if isinstance(ball, Change):
+        from radii.evaluation.change_scores import meet_change  # loaded where it is asked for
+
+        met = meet_change(model, x, ball, prove=not robust, seed=seed)
+        bracket = met.bracket
+        right[todo] = ((bracket.broken > ball.radius) if robust else (bracket.proved >= ball.radius)).numpy()
+        return right, " ".join(filter(None, (met.refusal and f"Nothing is proved: {met.refusal}", met.note)))
     chosen = choose(model, x, ball, last="crown-ibp" if robust else "sdp-crown")  # attacks cost less than more proof
-    held = proved_in(chosen.certificate, ball.norm, x, y)[0] >= ball.radius
+    held = proved_in(chosen.certificate, ball, x, y)[0] >= ball.radius
     note = "" if robust or chosen.certificate else f"Nothing is proved: {' '.join(chosen.refusals)}"
     if robust and not held.all():
         left = np.flatnonzero(~held)
@@ -119,6 +133,12 @@ def outcomes(
     success = np.zeros(len(right), bool)
     success[todo] = held
     return success, note
+
+
+def _device(model: ModelLike) -> torch.device:
+    """Where the model's weights are."""
+    parameters = model.parameters() if isinstance(model, nn.Module) else ()
+    return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
 
 def _order(rows: NDArray[np.int64], former: Former, seed: int) -> NDArray[np.int64]:
@@ -167,8 +187,8 @@ class _Track:
                 return
             self.rows.append(row)
             self.success.append(value)
-            won = sum(self.success)
-            self.floor = self.floor or self._floor_test.decide(won, len(self.success) - won)
+            won = sum(self.success)  # the answer is that of all points so far: the rates hold at any stopping time
+            self.floor = self._floor_test.decide(won, len(self.success) - won)
             if self.former is not None and row in self.former:
                 self._compare(self.former[row], value)
 
@@ -184,5 +204,6 @@ class _Track:
         """The answer; all points decide every floor."""
         assert self.floor is not None
         return RequirementResult(
-            self.requirement, self.floor, tuple(self.rows), tuple(self.success), self.comparison, self.note
-        )
+            self.requirement, self.floor, tuple(self.rows), tuple(self.success), self.population, self.rates,
+            self.comparison, self.note,
+        )  # fmt: skip

@@ -7,11 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from radii.errors import InputError
+from radii.evaluation._sequential_tests import Change, Decision, FloorTest
 from radii.evaluation.accuracy import Accuracy
-from radii.evaluation.drop_test import Change
-from radii.evaluation.floor_test import Decision
 from radii.evaluation.requirement import Requirement
 from radii.tables import Field, Table, Tabular, table
+
+COUNTED = {
+    "clean": "{:,} of {:,} points are classified correctly",
+    "robust": "attacks left {:,} of {:,} points unbroken",
+    "proved": "{:,} of {:,} points are proved correct",
+    "corrupted": "{:,} of {:,} corrupted points are classified correctly",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,11 @@ class Comparison:
     def sentence(self) -> str:
         """In words."""
         total = self.losses + self.gains + self.equal
-        words = {"dropped": "a significant drop", "kept": "no drop of the margin", "open": "no significant drop"}
+        words = {
+            "dropped": "a significant drop",
+            "kept": "no drop as large as the margin",
+            "open": "no significant drop",
+        }
         return f"{words[self.change]}: {self.losses} lost and {self.gains} won of {total} common points"
 
 
@@ -76,6 +86,8 @@ class RequirementResult:
         floor: the answer about the floor.
         rows: of the split, in the order in which they were used.
         success: of each of these points.
+        population: points to which the floor refers; those used are a random part of them.
+        rates: how sure the answer is.
         comparison: with the former result; None where there is none.
         note: why nothing is proved, if so.
     """
@@ -84,6 +96,8 @@ class RequirementResult:
     floor: Decision
     rows: tuple[int, ...]
     success: tuple[bool, ...]
+    population: int
+    rates: Rates
     comparison: Comparison | None = None
     note: str = ""
 
@@ -98,12 +112,32 @@ class RequirementResult:
         return Accuracy(sum(self.success), len(self.success))
 
     def sentence(self) -> str:
-        """The answer in words."""
-        bound = {"clean": "", "robust": "at most ", "proved": "at least "}[self.requirement.measure]
-        said = f"{bound}{self.share.value:.1%} of {self.share.total} points"
-        said += " is at or above the floor" if self.floor == "pass" else " is below the floor"
-        said += "" if self.comparison is None else f"; {self.comparison.sentence()}"
-        return f"{said}. {self.note}".strip() if self.note else f"{said}."
+        """The answer in whole sentences: what was counted, what is required, and how sure the answer is."""
+        counted = (
+            f"{COUNTED[self.requirement.measure].format(self.share.correct, self.share.total)}; {self._certainty()}"
+        )
+        against, said = self.comparison, counted
+        if against is not None and against.change == "dropped":
+            floor = "passed" if self.floor == "pass" else "failed, too"
+            said = f"{against.sentence()}. The floor is {floor}: {counted}"
+        elif against is not None:
+            said = f"{counted} Against the former result there is {against.sentence()}."
+        return f"{'pass' if self.passed else 'FAIL'}: {said} {self.note}".strip()
+
+    def _certainty(self) -> str:
+        """What is required of the counts, exactly if they decide it, else with the error rate of the test."""
+        floor, rates = self.requirement.floor, self.rates
+        test = FloorTest(self.population, floor, rates.margin)
+        if test.known(self.share.correct, self.share.total - self.share.correct) == self.floor:
+            return f"{test.enough:,} of all {self.population:,} points are required."
+        required = f"{_percent(floor)} of all {self.population:,} points are required"
+        if self.floor == "fail":
+            other, rate = f"A model that reaches {_percent(floor)} fails", rates.alpha
+        else:
+            other, rate = f"A model that reaches only {_percent(floor - rates.margin)} passes", rates.beta
+            if self.share.value < floor:
+                required += f", and this is within the margin of {100 * rates.margin:.4g} points"
+        return f"{required}. {other} with a probability of {_percent(rate)} or less."
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON data."""
@@ -166,35 +200,31 @@ class GateResult(Tabular):
         """What the error rates mean, in words."""
         rates = self.rates
         return (
-            f"Decided on {self.points:,} of {self.population:,} points in random order. A model at its floors fails in "
-            f"at most {rates.alpha:.2g} of the orders; one that is {rates.margin:.2g} below a floor passes in at most "
-            f"{rates.beta:.2g}."
+            f"Decided on {self.points:,} of {self.population:,} points in random order. A model that just meets its "
+            f"floors is rejected with a probability of {_percent(rates.alpha)} or less; one that is "
+            f"{100 * rates.margin:.4g} percentage points below a floor passes with a probability of "
+            f"{_percent(rates.beta)} or less."
         )
 
     @classmethod
     def of(cls, content: Mapping[str, Any], where: str) -> GateResult:
-        """Read what :meth:`to_dict` wrote.
-
-        Args:
-            content: the JSON data.
-            where: the file or run, for the sentence about one that is not of a gate.
-
-        Raises:
-            InputError: it is not the result of a gate.
-        """
+        """Read what :meth:`to_dict` wrote."""
         try:
+            population, rates = content["population"], Rates(content["alpha"], content["beta"], content["margin"])
             results = tuple(
                 RequirementResult(
                     Requirement.parse(own["requirement"]),
                     own["floor_decision"],
                     tuple(map(int, own["rows"])),
                     tuple(map(bool, own["success"])),
+                    population,
+                    rates,
                     None if own["comparison"] is None else Comparison(**own["comparison"]),
                     own["note"],
                 )
                 for own in content["requirements"]
             )
-            return cls(results, Rates(content["alpha"], content["beta"], content["margin"]), content["population"])
+            return cls(results, rates, population)
         except (KeyError, TypeError, ValueError):
             raise InputError(f"{where} is not the result of radii gate --json.") from None
 
@@ -207,3 +237,7 @@ class GateResult(Tabular):
             **asdict(self.rates),
             "requirements": [result.to_dict() for result in self.results],
         }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from radii import progress
-from radii.attacks.draws import derived, point_seeds, start_inside
 from radii.attacks.pgd import ascend
+from radii.attacks.point_randomness import derived, point_seeds, start_inside
 from radii.errors import InputError
-from radii.models.classifier import ask, check_inputs, frozen
+from radii.models.classifier import check_inputs, input_gradient
+from radii.networks.calling import ask, frozen
 from radii.randomness import stream
-from radii.threat import Ball, length
+from radii.threat import Ball
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,12 @@ def local_lipschitz(
     the last one; their magnitudes are not comparable (see docs).
 
     Args:
-        model: a network from inputs to logits.
         x: inputs [n, …] in the ball's box.
-        ball: norm, radius and box.
         steps: ascent steps from each start; default 20.
         step: length of a step, as a share of the radius; default 0.2.
         restarts: random starts of each point; default 3.
         seed: seed of the starts; default 0.
         batch_size: inputs in one forward pass; default 256.
-
-    Raises:
-        InputError: inputs outside the box, or a ball of radius 0.
     """
     check_inputs(x, ball.box)
     if ball.radius <= 0:
@@ -94,16 +90,16 @@ def _steepest(
             with torch.enable_grad():
                 point = point.detach().requires_grad_()
                 rise = (ask(model, point) - center).abs().sum(1)
-                (gradient,) = torch.autograd.grad(rise.sum(), point)
+                gradient = input_gradient(rise.sum(), point)
             point, ratio = point.detach(), _ratio(rise.detach(), point.detach() - x, ball)
             better = ratio > best
             best = torch.where(better, ratio, best)
             where[better] = point[better]
-            point = ascend(point, gradient, x, reach, step * reach.radius)
+            point = reach.project(ascend(point, gradient, x, reach, step * reach.radius), x)
     return best, where
 
 
 def _ratio(rise: Tensor, step: Tensor, ball: Ball) -> Tensor:
     """rise / ||step||, and 0 where the step is too short for float32 to tell a ratio: [m]."""
-    run = length(step, ball.norm)
+    run = ball.distance(torch.zeros_like(step), step)
     return torch.where(run > 1e-3 * ball.radius, rise / run.clamp_min(1e-12), 0.0)

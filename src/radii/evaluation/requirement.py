@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from radii.change import Change, threat_of
 from radii.errors import InputError, unknown_name
 from radii.threat import Ball
 
-Measure = Literal["clean", "robust", "proved"]
-GRAMMAR = "Write clean>=0.9, robust(linf:8/255)>=0.45 or proved(l2:36/255)>=0.3."
+Measure = Literal["clean", "robust", "proved", "corrupted"]
+GRAMMAR = "Write clean>=0.9, robust(linf:8/255)>=0.45, proved(brightness:0.1)>=0.3 or corrupted(fog:3)>=0.7."
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Requirement:
     """
 
     measure: Measure
-    ball: Ball | None
+    ball: Ball | Change | None
     floor: float
+    corruption: tuple[str, int] | None = None
 
     @classmethod
     def parse(cls, text: str) -> Requirement:
@@ -35,36 +37,55 @@ class Requirement:
         Args:
             text: as on the command line; spaces do not matter.
 
-        Raises:
-            InputError: it is written in another way; the sentence shows how to write it.
-
         >>> str(Requirement.parse("robust( linf:8/255 ) >= 45%"))
         'robust(linf:8/255)>=0.45'
         """
-        match = re.fullmatch(r"([a-z]+)(?:\((.+)\))?(>=|≥)([0-9.e-]+)(%?)", re.sub(r"\s", "", text.lower()))
+        match = re.fullmatch(r"([a-z]+)(?:\((.+)\))?(>=|≥)([0-9.e-]+)(%?)", _plain(text))
         if match is None:
+            single = re.fullmatch(r"(.+?)(?:==|=|>)([0-9.]+%?)", re.sub(r"\s", "", text))
+            if single is not None and not single[1].endswith((">", "≥", "<")):
+                raise InputError(f"The requirement {text!r} needs the sign >=. Did you mean {single[1]}>={single[2]}?")
             raise InputError(f"The requirement {text!r} is not understood. {GRAMMAR}")
         name, threat, _, number, percent = match.groups()
         if name not in get_args(Measure):
             raise unknown_name("measure", name, get_args(Measure), GRAMMAR)
         if (name == "clean") != (threat is None):
-            raise InputError(f"The requirement {text!r}: robust and proved need a threat, clean has none. {GRAMMAR}")
+            raise InputError(
+                f"The requirement {text!r}: robust and proved need a threat, corrupted a kind and a severity, "
+                f"clean has none. {GRAMMAR}"
+            )
         try:
             floor = float(number) / (100 if percent else 1)
         except ValueError:
             raise InputError(f"The requirement {text!r}: {number!r} is not a number. {GRAMMAR}") from None
         if not 0 < floor <= 1:
-            raise InputError(f"The floor of {text!r} must be above 0 and at most 1, got {number}{percent} instead.")
-        return cls(name, None if threat is None else Ball.parse(threat), floor)  # type: ignore[arg-type]
+            guess = f" Did you mean {floor / 100:g}?" if 1 < floor <= 100 and not percent else ""
+            raise InputError(
+                f"The floor of {text!r} must be above 0 and at most 1, got {number}{percent} instead.{guess}"
+            )
+        if name == "corrupted":
+            from radii.data.corruptions import parse_corruption
+
+            return cls("corrupted", None, floor, parse_corruption(threat))
+        return cls(name, None if threat is None else threat_of(threat), floor)  # type: ignore[arg-type]
 
     @property
     def subject(self) -> str:
         """What is measured, without the floor: ``robust(linf:8/255)``."""
-        return self.measure if self.ball is None else f"{self.measure}({self.ball})"
+        inside = self.ball or (self.corruption and ":".join(map(str, self.corruption)))
+        return f"{self.measure}({inside})" if inside else self.measure
 
     def without_box(self) -> Requirement:
         """The same for inputs that have no least and greatest value."""
-        return self if self.ball is None else replace(self, ball=self.ball.model_copy(update={"box": None}))
+        if not isinstance(self.ball, Ball):
+            return self
+        return replace(self, ball=self.ball.model_copy(update={"box": None}))
 
     def __str__(self) -> str:
         return f"{self.subject}>={self.floor:g}"
+
+
+def _plain(text: str) -> str:
+    """Without spaces, in small letters but for the name of a file."""
+    parts = re.split(r"(file=[^,)]*)", re.sub(r"\s", "", text))
+    return "".join(part if number % 2 else part.lower() for number, part in enumerate(parts))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radii.attacks.alarms import Alarm
-from radii.attacks.suite import SurvivorBound
+from radii.attacks.caveats import Alarm, SurvivorBound
+from radii.change import Threat
 from radii.evaluation.accuracy import (
     BOUNDS,
     ROBUST_ACCURACY,
@@ -21,11 +21,17 @@ from radii.evaluation.accuracy import (
     accuracy,
     accuracy_curve,
     bracket,
+    comparing,
     curve_rows,
     radius_quantile,
 )
 from radii.tables import ChartSpec, Field, Row, Table, Tabular, listing, plain, table
-from radii.threat import Ball
+
+MINIMUM_NORM = "minimum-norm"  # the attack that searches at every distance
+EXACT = "exact"  # and the one that knows the nearest error, of some kinds of models
+CLASS_INTERVALS = "Two classes whose intervals do not overlap differ, with 95% confidence for the whole table."
+CLASS_SHARES = ("clean", "proved", "unbroken")
+BESIDE = ("transfer", MINIMUM_NORM, EXACT)  # attacks that an evaluation adds to its suite
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class PointTable:
     changed_radius: NDArray[np.float64]  # distance of the nearest known input with another prediction; inf: none
     broken_by: tuple[str, ...]
     queries: NDArray[np.int64]
+    proved_by: tuple[str, ...] = ()  # the method of each proof, "" where nothing is proved; runs of before have none
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -57,6 +64,13 @@ class PointTable:
         """Distance of the nearest known misclassified input: 0 for misclassified points."""
         return np.where(self.correct, self.changed_radius, 0.0)
 
+    def take(self, places: NDArray[np.int64]) -> PointTable:
+        """The rows at ``places``."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        words = {name: own for name, own in columns.items() if isinstance(own, tuple)}
+        taken: dict[str, Any] = {name: tuple(own[k] for k in places) if own else () for name, own in words.items()}
+        return PointTable(**{name: taken[name] if name in words else own[places] for name, own in columns.items()})
+
     def records(self) -> list[dict[str, Any]]:
         """The table as JSON data; an infinite radius (never broken) is None."""
         return [
@@ -68,6 +82,7 @@ class PointTable:
                 "correct": bool(self.correct[i]),
                 "proved_radius": float(self.proved_radius[i]),
                 "proved": bool(self.proved[i]),
+                "proved_by": self.proved_by[i] if self.proved_by else None,
                 "broken": bool(self.broken[i]),
                 "broken_radius": float(self.broken_radius[i]) if np.isfinite(self.broken_radius[i]) else None,
                 "broken_by": self.broken_by[i] if self.correct[i] else "clean",
@@ -86,6 +101,11 @@ class ClassScores:
     robust: Bracket
     median_proved_radius: float
 
+    @property
+    def strength(self) -> tuple[float, float, float]:
+        """By which classes are ordered: proved share, unbroken share, median proved radius."""
+        return self.robust.proved.value, self.robust.unbroken.value, self.median_proved_radius
+
     def summary(self) -> dict[str, Any]:
         """As JSON data."""
         return {
@@ -100,7 +120,7 @@ class ClassScores:
 class Scores(Tabular):
     """The evaluation of one model on one set of points."""
 
-    ball: Ball
+    ball: Threat
     suite: str
     seed: int
     points: PointTable
@@ -128,15 +148,43 @@ class Scores(Tabular):
         wrong, does not change in the ball."""
         return bracket(self.points.proved, self.points.changed)
 
+    @property
+    def attacks(self) -> str:
+        """The suite and what was tried beside it: ``standard + minimum-norm``."""
+        return " + ".join([self.suite, *(name for name in BESIDE if name in self.passes)])
+
+    @property
+    def attacked_beyond(self) -> bool:
+        """Whether errors outside the ball were looked for, too."""
+        return MINIMUM_NORM in self.passes or EXACT in self.passes
+
+    @property
+    def proved_beyond(self) -> bool:
+        """Whether every proof says how far it goes; one that was made for the ball ends exactly at its radius."""
+        return self.certificate_method is not None and not (self.points.proved_radius == self.ball.radius).any()
+
     def curve(self, radii: Sequence[float] | None = None) -> tuple[CurvePoint, ...]:
-        """Robust accuracy over the radius; by default on 21 radii up to twice the ball's."""
-        grid = radii if radii is not None else [float(r) for r in np.linspace(0, 2 * self.ball.radius, 21)]
+        """Robust accuracy over the radius; by default on :func:`~radii.evaluation.curves.radius_grid`.
+
+        At the ball's radius it is :attr:`robust`, which also knows what rounding does at the edge of the ball.
+        """
+        if radii is None:
+            from radii.evaluation.curves import radius_grid
+
+            radii = radius_grid([self])
         proved = np.where(self.points.correct, self.points.proved_radius, 0.0)
-        return accuracy_curve(proved, self.points.broken_radius, grid)
+        curve = accuracy_curve(proved, self.points.broken_radius, radii)
+        return tuple(replace(own, bracket=self.robust) if 0 < own.radius == self.ball.radius else own for own in curve)
 
     def curve_rows(self, radii: Sequence[float] | None = None, **labels: str) -> list[Row]:
-        """:meth:`curve` as tidy rows, both ends, with ``labels`` in every row."""
-        return curve_rows(self.curve(radii), BOUNDS, **labels)
+        """:meth:`curve` as tidy rows with ``labels``; both ends, each as far as proofs and attacks were tried."""
+        beyond = {"proved": self.proved_beyond, "unbroken": self.attacked_beyond}
+        return [
+            row
+            for row in curve_rows(self.curve(radii), BOUNDS, **labels)
+            if (row["bound"] == "unbroken" or self.certificate_method is not None)
+            and (row["radius"] <= self.ball.radius or beyond[row["bound"]])
+        ]
 
     def per_class(self) -> tuple[ClassScores, ...]:
         """The scores of every class that occurs."""
@@ -207,7 +255,7 @@ class Scores(Tabular):
         """Robust accuracy over the radius as a table: both ends of the bracket with their intervals.
 
         Args:
-            radii: by default 21 up to twice the ball's.
+            radii: by default round ones as far as attacks and proofs were tried, and the ball's.
         """
         return table(self.curve_rows(radii), [Field("radius", radius=True), "bound", ROBUST_ACCURACY])
 
@@ -217,24 +265,40 @@ class Scores(Tabular):
         Args:
             name: of the model, for the title.
         """
+        from radii.evaluation.curves import curve_chart
+
         return curve_chart({name: self}, name, "model")
 
     def class_table(self, names: Sequence[str], title: str = "Per class") -> Table:
-        """The scores class by class, under ``names``."""
-        rows = [
-            {
-                "class": names[own.label],
-                "points": own.clean.total,
-                "clean": own.clean.value,
-                "proved": own.robust.proved.value,
-                "unbroken": own.robust.unbroken.value,
-                "radius": own.median_proved_radius,
-            }
-            for own in self.per_class()
-        ]
-        shares = [Field(name, percent=True) for name in ("clean", "proved", "unbroken")]
+        """The scores class by class, under ``names``; two classes whose intervals do not overlap differ."""
+        classes, rows = self.per_class(), []
+        level = comparing(len(classes), len(CLASS_SHARES))
+        for own in classes:
+            shares = {"clean": own.clean, "proved": own.robust.proved, "unbroken": own.robust.unbroken}
+            row: dict[str, Any] = {"class": names[own.label], "points": own.clean.total}
+            for name, share in shares.items():
+                row |= {name: share.value, **share.ends(name, level)}
+            rows.append(row | {"radius": own.median_proved_radius})
+        fields = [Field(name, percent=True, low=f"{name}_low", high=f"{name}_high") for name in CLASS_SHARES]
         radius = Field("radius", "median proved radius", toward="down")
-        return table(rows, ["class", "points", *shares, radius], title)
+        return table(rows, ["class", "points", *fields, radius], title, CLASS_INTERVALS)
+
+    def weakest_classes(self) -> tuple[ClassScores, ...]:
+        """The classes of which chance alone may make any the weakest, the lowest first.
+
+        Classes are ordered by their proved share, then by their unbroken share, then by their median proved radius.
+        A class is left out if its interval in :meth:`class_table` lies above that of the lowest, of either share. Of
+        classes with equal shares, some are left out in at most 5% of the samples.
+        """
+        classes = sorted(self.per_class(), key=lambda own: own.strength)
+        level, lowest = comparing(len(classes), len(CLASS_SHARES)), classes[0].robust
+        limits = [share.ends(confidence=level)["high"] for share in (lowest.proved, lowest.unbroken)]
+        return tuple(
+            own
+            for own in classes
+            if own.robust.proved.ends(confidence=level)["low"] <= limits[0]
+            and own.robust.unbroken.ends(confidence=level)["low"] <= limits[1]
+        )
 
     def summary(self) -> dict[str, Any]:
         """Everything but the points, as JSON data."""
@@ -282,23 +346,3 @@ class SplitScores:
     def summary(self) -> dict[str, Any]:
         """Both splits and the gaps as JSON data."""
         return {"train": self.train.summary(), "test": self.test.summary(), "gaps": self.gaps}
-
-
-def curve_chart(scores: Mapping[str, Scores], name: str, series: str = "split") -> ChartSpec:
-    """Robust accuracy over the radius with its 95% bands: proved below, unbroken above.
-
-    Args:
-        scores: by split or model, in one norm.
-        name: model and data, for the title.
-        series: what the keys of ``scores`` are.
-    """
-    return ChartSpec(
-        "curves",
-        [row for key, own in scores.items() for row in own.curve_rows(None, **{series: key})],
-        Field("radius", f"{next(iter(scores.values())).ball.norm} radius"),
-        ROBUST_ACCURACY,
-        "bound",
-        f"Robust accuracy of {name}",
-        "The true accuracy lies between the curves; bands are exact 95% intervals of each curve.",
-        dash=series,
-    )

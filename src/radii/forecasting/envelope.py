@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from radii.forecasting.links import LINKS, Floats
-from radii.forecasting.posterior import Curves, Family, Posterior, Sizes, posterior
+from radii.forecasting._posterior import LINKS, Curves, Family, Floats, Posterior, Sizes, posterior
 from radii.tables import Estimate
 
 PLAUSIBLE = 0.02  # a link with less posterior weight, under both priors, is left out

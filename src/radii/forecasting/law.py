@@ -4,7 +4,7 @@ The law (chance floor plus sigmoid in ln n):
 
     accuracy(n) = c0 + (c1 - c0) F(a + b ln n),   c0 = 1 / classes,   c1 ≤ ceiling
 
-fitted by :mod:`radii.forecasting.posterior` under four sigmoids F and two priors of
+fitted by :mod:`radii.forecasting._posterior` under four sigmoids F and two priors of
 the ceiling, and reported as their :mod:`~radii.forecasting.envelope`. Data do not show
 how a curve bends beyond them; therefore a law forecasts only up to the factor that
 holding out its own largest sizes has validated.
@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from radii.errors import InputError
-from radii.forecasting.envelope import Envelope, envelope
-from radii.forecasting.hold_out import FEWEST, HoldOut, hold_outs
-from radii.forecasting.posterior import Family, Sizes
+from radii.forecasting._posterior import Family, Sizes
+from radii.forecasting.envelope import Envelope, envelope, with_median
 from radii.tables import Estimate
 
 
@@ -51,14 +50,14 @@ class Needed:
 
     @property
     def words(self) -> str:
-        """``60,000 to 90,000, median 71,000``; ends beyond the limit are said to be so."""
-        beyond = f"beyond what these data can tell (> {_count(self.limit)})"
+        """``60,000 to 90,000 training points (median 71,000)``; ends beyond the limit are said to be so."""
+        limit = f"more than {_count(self.limit)}"
         if self.low is None:
-            return beyond
+            return f"{limit} training points; how many, these data cannot tell"
+        middle = "" if self.median is None else f" (median {_count(self.median)})"
         if self.high is None:
-            middle = "" if self.median is None else f", median {_count(self.median)}"
-            return f"at least {_count(self.low)}{middle}; the upper end is {beyond}"
-        return f"{_count(self.low)} to {_count(self.high)}, median {_count(self.median or self.low)}"
+            return f"at least {_count(self.low)} training points{middle}; no upper limit can be given ({limit})"
+        return f"{_count(self.low)} to {_count(self.high)} training points{middle}"
 
     def summary(self) -> dict[str, float | str | None]:
         """As JSON data."""
@@ -132,7 +131,8 @@ class ScalingLaw:
 
     def _validity(self) -> str:
         if self.validated_factor > 1:
-            return f"a factor of {self.validated_factor}, up to {_count(self.limit)}; measure larger sizes to see on"
+            limit = f"a factor of {self.validated_factor}, up to {_count(self.limit)}"
+            return f"{limit}; measure larger sizes to forecast further"
         if not self.hold_outs:
             return f"no extrapolation, which takes {FEWEST} sizes of half the largest and below that rise with n"
         missed = next(each for each in self.hold_outs[0].held_out if not each.plausible)
@@ -183,14 +183,9 @@ def fit(
 
     Args:
         observations: sizes, seeds and values; at least three sizes.
-        classes: number of classes.
-        test_points: number of points behind each value.
         ceiling: the highest possible accuracy, for instance the clean accuracy if the values are certified;
             default 1.
         floor: the lowest; default 1 / ``classes``. Certified accuracy can be below chance where margins are small.
-
-    Raises:
-        InputError: too few sizes, values outside their range, or values below the floor.
     """
     if classes < 2 or test_points < 1:
         raise InputError(f"A law needs at least 2 classes and 1 test point, got {classes} and {test_points} instead.")
@@ -202,7 +197,7 @@ def fit(
     if len(sizes.n) < FEWEST:
         raise InputError(f"A scaling law needs at least {FEWEST} sizes, got {len(sizes.n)}; measure more sizes.")
     _check_floor(sizes, family)
-    return ScalingLaw(sizes, family, envelope(sizes, family), hold_outs(sizes, family))
+    return ScalingLaw(sizes, family, envelope(sizes, family), _hold_outs(sizes, family))
 
 
 def _check_each(observations: Sequence[Observation], ceiling: float) -> None:
@@ -232,3 +227,87 @@ def _count(n: float) -> str:
     if not math.isfinite(n):
         return str(n)
     return f"{float(f'{n:.3g}'):,.0f}" if n != round(n) or n >= 1e6 else f"{int(n):,}"
+
+
+FEWEST = 3  # sizes that a curve of three parameters is fitted to; one more to be tried beyond a doubling
+TAIL = 1.645  # standard deviations to the ends of a 90% interval
+REFUTED = 2.326 / TAIL  # to the ends of a 98% one: one mean in ten misses 90% by chance, which refutes nothing
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A size that the fit did not see: its observed mean beside the interval forecast for it."""
+
+    n: int
+    observed: float
+    forecast: Estimate
+
+    @property
+    def covered(self) -> bool:
+        """Whether the mean lies in the 90% interval."""
+        return self.forecast.low <= self.observed <= self.forecast.high
+
+    @property
+    def plausible(self) -> bool:
+        """Whether the mean lies in the interval stretched to 98%."""
+        at = self.forecast
+        below, above = REFUTED * (at.value - at.low), REFUTED * (at.high - at.value)
+        return -below <= self.observed - at.value <= above
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """A fit to the sizes up to the largest divided by ``factor``, tried on all larger ones."""
+
+    factor: int
+    fitted: tuple[int, ...]
+    held_out: tuple[HeldOut, ...]
+
+    @property
+    def coverage(self) -> float:
+        """The share of held-out means inside their 90% intervals."""
+        return sum(each.covered for each in self.held_out) / len(self.held_out)
+
+    @property
+    def bias(self) -> float:
+        """Mean of forecast minus observed: positive where the forecast promised too much."""
+        return float(np.mean([each.forecast.value - each.observed for each in self.held_out]))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the factor is validated: no held-out mean refutes its forecast."""
+        return all(each.plausible for each in self.held_out)
+
+    def summary(self) -> dict[str, Any]:
+        """As JSON data."""
+        held_out = [{**vars(each), "forecast": with_median(each.forecast)} for each in self.held_out]
+        return {**vars(self), "held_out": held_out, "coverage": self.coverage, "bias": self.bias, "holds": self.holds}
+
+
+def _hold_outs(sizes: Sizes, family: Family) -> tuple[HoldOut, ...]:
+    """A hold-out of ``sizes`` in ``family`` for each power of two that leaves enough sizes, until one fails."""
+    results: list[HoldOut] = []
+    factor = 2
+    while not results or results[-1].holds:
+        part = sizes.up_to(sizes.n[-1] / factor)
+        if len(part.n) < FEWEST + (factor > 2):
+            break
+        try:
+            results.append(_held_out(sizes, part, family, factor))
+        except InputError:  # no rising curve describes these sizes, so they forecast nothing
+            break
+        factor *= 2
+    return tuple(results)
+
+
+def _held_out(sizes: Sizes, part: Sizes, family: Family, factor: int) -> HoldOut:
+    law = envelope(part, family)
+    tried = []
+    for n, mean, seeds in list(zip(sizes.n, sizes.mean, sizes.seeds, strict=True))[len(part.n) :]:
+        curve = law.at(n)
+        noise = law.spread**2 / seeds + curve.value * (1 - curve.value) / family.test_points
+        # the forecast is of the curve; a measured mean scatters around it
+        low = curve.value - math.hypot(curve.value - curve.low, TAIL * math.sqrt(noise))
+        high = curve.value + math.hypot(curve.high - curve.value, TAIL * math.sqrt(noise))
+        tried.append(HeldOut(int(n), float(mean), Estimate(curve.value, low, high)))
+    return HoldOut(factor, tuple(int(n) for n in part.n), tuple(tried))

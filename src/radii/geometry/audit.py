@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,21 @@ from numpy.typing import ArrayLike
 
 from radii.data.dataset import Data, Dataset
 from radii.errors import InputError, checked, unknown_name
-from radii.geometry import verdict
-from radii.geometry.astuteness import Astuteness, astuteness
-from radii.geometry.dimension import Dimension, dimensions_of
-from radii.geometry.equal_inputs import EqualInputs, contradictions, equal_inputs
+from radii.geometry import _dimension as dimension
+from radii.geometry import _verdict as verdict
+from radii.geometry import spectrum
+from radii.geometry._astuteness import Astuteness, astuteness
+from radii.geometry._dimension import Dimension, dimensions_of
 from radii.geometry.interclass import InterclassDistance, interclass_distance
 from radii.geometry.neighbor_curve import NeighborCurve, neighbor_curve
+from radii.geometry.search import engine
+from radii.geometry.search._l2_l1 import TILE
 from radii.geometry.search.engine import Work
-from radii.geometry.separation import Separation, separation
+from radii.geometry.search.points import rows_at_a_time
+from radii.geometry.separation import EqualInputs, Separation, contradictions, equal_inputs, separation
 from radii.geometry.spectrum import Spectrum, principal_spectrum
 from radii.geometry.volume import log_volume
-from radii.rounding import format_radius
-from radii.tables import Field, Table, Tabular, table
+from radii.tables import Field, Table, Tabular, format_radius, table
 from radii.threat import Norm
 
 CURVE_QUERIES = 2000
@@ -33,10 +38,7 @@ class DataShape:
     """How the data lies in its space. A field is None where the dataset is too small to measure it.
 
     Args:
-        curve: distance to the nearest neighbor against the number of points, in the audit's norm.
         dimensions: estimates of the intrinsic dimension of the training points, in L2.
-        interclass: mean distance between classes, on the test points, as published.
-        spectrum: variance of the training points along their principal components.
     """
 
     curve: NeighborCurve | None
@@ -121,9 +123,13 @@ class Audit(Tabular):
         sentences = [verdict.separation_sentence(first, self.epsilon, "training" if self.test is None else "test")]
         if self.test is not None:
             sentences.append(verdict.separation_sentence(self.train, self.epsilon, "training"))
+        tied = verdict.tie_sentence(self.train)
         if self.rule is not None:
-            sentences.append(verdict.rule_sentence(self.rule, self.epsilon, self.log10_samples))
-        sentences += filter(None, [verdict.hub_sentence(self.train), verdict.noise_sentence(len(self.contradictory))])
+            samples = None if tied else self.log10_samples  # neighbors at equal distances never come nearer
+            sentences.append(verdict.rule_sentence(self.rule, self.epsilon, samples))
+        sentences += filter(
+            None, [tied, verdict.hub_sentence(self.train), verdict.noise_sentence(len(self.contradictory))]
+        )
         return tuple(sentences)
 
     @property
@@ -160,6 +166,7 @@ def audit(
     *,
     norm: Norm = "linf",
     epsilon: float | None = None,
+    scale: Sequence[float] = (),
     deep: bool = False,
     work: Work | None = None,
 ) -> Audit:
@@ -173,6 +180,8 @@ def audit(
         norm: norm of the perturbations: ``linf`` (default), ``l2`` or ``l1``.
         epsilon: the radius to judge, in units of the inputs (pixels in [0, 1]);
             default 8/255 in Linf, 36/255 in L2 and 1 in L1.
+        scale: for each feature of a table the change that counts as 1; default: what stands beside the table, else 1.
+            Features are divided by it in float32, which rounds distances by a 10^-7th of the features.
         deep: also measure the shape of the data: neighbor curve, intrinsic
             dimension, inter-class distance and spectrum; slower. Default False.
         work: the number of threads, and a folder from which a killed audit continues; default: all cores, no folder.
@@ -191,6 +200,7 @@ def audit(
         epsilon = EPSILON[norm]
     if not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g} instead.")
+    train, test = _in_scales(train, scale), None if test is None else _in_scales(test, scale)
     work, within = work or Work(), (train.x, train.y)
     fixed = () if train.rules is None else train.rules.fixed
     tested = rule = None
@@ -211,11 +221,19 @@ def audit(
         rule=rule,
         equal=equal_inputs(train.x, train.y),
         volume=log_volume(shown.x, epsilon) if norm == "linf" and shown.box == (0.0, 1.0) else None,
-        shape=measure_shape(train, test, norm) if deep else None,
+        shape=_measure_shape(train, test, norm) if deep else None,
     )
 
 
-def measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShape:
+def _in_scales(data: Dataset, scale: Sequence[float]) -> Dataset:
+    """The features divided by their scales, for distances that count in them."""
+    scale = scale or (() if data.rules is None else data.rules.scale)
+    if not len(scale):
+        return data
+    return replace(data, x=(data.x / np.asarray(scale)).astype(np.float32), known_digest=None)
+
+
+def _measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShape:
     """Neighbor curve in ``norm``, intrinsic dimensions, inter-class distance and spectrum of ``train`` and ``test``."""
     few = len(train) < 100
     shown = train if test is None else test
@@ -237,10 +255,10 @@ def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None
         raise InputError(f"After a training Dataset comes a test Dataset, got {type(second).__name__} instead.")
     if second is None or isinstance(second, Dataset):
         raise InputError("Arrays need labels: audit(x, y).")
-    return from_arrays(first, second), None
+    return _from_arrays(first, second), None
 
 
-def from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
+def _from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
     """A Dataset called ``name`` of arrays: ``x`` of float64 becomes float32, ``y`` int64, classes are numbered."""
     inputs, labels = np.asanyarray(x), np.asarray(y)
     if inputs.dtype.kind == "f":
@@ -268,3 +286,61 @@ def _curve(curve: NeighborCurve) -> dict[str, Any]:
 
 def _rule(rule: Astuteness, epsilon: float) -> dict[str, float]:
     return {"accuracy": rule.accuracy, "astuteness": rule.astuteness(epsilon)}
+
+
+PROCESS = 500_000_000  # Python, torch, numba and their libraries
+BLOCK, SAMPLE = 1 << 26, 1 << 27  # coordinates of one block of queries, and of the rows from which a search is planned
+
+
+@dataclass(frozen=True)
+class AuditSize:
+    """The size of a dataset.
+
+    Args:
+        itemsize: bytes of a coordinate: 1 for pixels, 4 for features.
+    """
+
+    train: int
+    test: int
+    dimensions: int
+    itemsize: int = 1
+
+    @property
+    def data(self) -> int:
+        """Bytes of both splits."""
+        return (self.train + self.test) * self.dimensions * self.itemsize
+
+
+def _working_bytes(size: AuditSize, workers: int | None = None) -> dict[str, int]:
+    """Bytes that each phase of an audit needs beside the data.
+
+    Every phase works on blocks of bounded size, so the working set grows with the number of points only where a line
+    below says so. Decoded images are mapped from disk: the system may drop them, but they count in the process's peak.
+
+    Args:
+        workers: threads; default: all cores.
+    """
+    n, d, item = size.train, size.dimensions, size.itemsize
+    rows = rows_at_a_time(d, engine.BLOCK, BLOCK)
+    threads = min(workers or os.cpu_count() or 1, -(-max(n, size.test) // rows))
+    block, sample = rows * d * item, min(SAMPLE, 2048 * d)
+    search = 2 * sample * item + sample + threads * (2 * block + 100_000_000) + 300 * n
+    drawn = min(5000, n, max(dimension.FEWEST, int(dimension.MOST_PRODUCTS / (n * d))))
+    if d <= spectrum.MOST_COORDINATES:
+        principal = 4 * 8 * d * d
+    elif n <= spectrum.MOST_POINTS and n * n * d <= spectrum.MOST_PRODUCTS:
+        principal = 3 * 8 * n * n
+    else:
+        principal = 5 * 4 * d * (spectrum.LEADING + spectrum.OVERSAMPLED)
+    return {
+        "neighbors": search,
+        "neighbor curve": search + int(0.6 * n) * d * item,
+        "intrinsic dimension": search + drawn * d * item,
+        "inter-class distance": 4 * 512 * size.test * 4 + 6 * 8 * 512 * TILE,
+        "spectrum": principal + 6 * 4 * BLOCK // 4,
+    }
+
+
+def planned_bytes(size: AuditSize, workers: int | None = None) -> int:
+    """Bytes of the whole process at its peak; ``size`` and ``workers`` as in :func:`_working_bytes`."""
+    return PROCESS + size.data + max(_working_bytes(size, workers).values())

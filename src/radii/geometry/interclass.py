@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from radii import progress
 from radii.errors import InputError
+from radii.geometry.search._l2_l1 import TILE, center_of, scalar_products, squared_lengths
 from radii.geometry.search.points import Points, labelled, rows_at_a_time
-from radii.geometry.search.products import center_of, scalar_products, squared_lengths
-from radii.geometry.search.pruned import TILE
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,6 @@ def interclass_distance(
         nearest: share of the other points in a margin, in (0, 1].
         closest: share of the margins in a class's distance, in (0, 1].
         block: points in one matrix product, at most.
-
-    Raises:
-        InputError: one class only, or a share outside (0, 1].
     """
     points = labelled(x, y)
     labels = np.unique(points.labels)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError
-from radii.geometry.search.best import Best
 from radii.geometry.search.engine import search
+from radii.geometry.search.k_best import Best
 from radii.geometry.search.neighbors import in_pixels
 from radii.geometry.search.points import Points, labelled
 from radii.randomness import numpy_stream
@@ -110,12 +110,9 @@ def neighbor_curve(
         sizes: ascending sizes n; default 1/50, 1/25, 1/10, 1/5, 2/5 and all of ``x``.
         norm: norm of the distances; default ``l2``.
         seed: seed of the order of the points; default 0.
-
-    Raises:
-        InputError: fewer than two sizes, or sizes that do not ascend within 1..m.
     """
     points, targets = _unlabelled(x), _unlabelled(queries)
-    sizes = usual_sizes(len(points)) if sizes is None else tuple(sizes)
+    sizes = _usual_sizes(len(points)) if sizes is None else tuple(sizes)
     if len(sizes) < 2 or min(np.diff(sizes)) <= 0 or sizes[0] < 1 or sizes[-1] > len(points):
         raise InputError(f"Sizes must be at least two numbers ascending within 1..{len(points)}, got {sizes} instead.")
     order = numpy_stream(seed, "neighbor-curve").permutation(len(points))
@@ -127,7 +124,7 @@ def neighbor_curve(
     return NeighborCurve(sizes, np.array(rows), norm)
 
 
-def usual_sizes(count: int) -> tuple[int, ...]:
+def _usual_sizes(count: int) -> tuple[int, ...]:
     """The default sizes for ``count`` points."""
     return tuple(sorted({max(1, round(count * share)) for share in (0.02, 0.04, 0.1, 0.2, 0.4, 1.0)}))
 

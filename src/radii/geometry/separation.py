@@ -4,10 +4,12 @@ A dataset is r-separated when points of different classes are at least 2r
 apart (Yang et al. 2020, Def. 3); then a classifier with robust accuracy 1 at
 radius r exists. Per point, half the distance to the nearest point of another
 class is the largest radius that is *possible* for both of them at once.
+Equal inputs with different labels are label noise that the data alone proves.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from radii.errors import InputError
 from radii.geometry.search.engine import Work
 from radii.geometry.search.neighbors import nearest
+from radii.geometry.search.points import labelled, rows_at_a_time
 from radii.threat import Norm
 
 QUANTILES = (0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 1.0)
@@ -158,12 +161,8 @@ def separation(
         y: labels [n].
         within: the references (x, y); default: the points themselves.
         norm: ``linf``, ``l2`` or ``l1``.
-        work: the number of threads, and a folder from which a killed search continues.
         fixed: features that no perturbation changes; points that differ in one of them never meet, so their distance
             is infinite.
-
-    Raises:
-        InputError: sets that do not fit together, or numbers that are not finite.
     """
     if fixed:
         return _separation_of_equals(np.asarray(x), np.asarray(y), within, norm, list(fixed))
@@ -193,3 +192,42 @@ def _separation_of_equals(
 
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class EqualInputs:
+    """One input that occurs several times: where, and with which labels."""
+
+    indices: tuple[int, ...]
+    labels: tuple[int, ...]
+
+    @property
+    def contradictory(self) -> bool:
+        """At most one of these labels is right, so no classifier is right on all of them."""
+        return len(set(self.labels)) > 1
+
+
+def equal_inputs(x: Any, y: Any, block: int = 4096) -> tuple[EqualInputs, ...]:
+    """Groups of exactly equal rows of ``x`` [n, …] with labels ``y``; groups with several labels are label noise.
+
+    Rows are compared by a 128-bit digest, at most ``block`` rows at a time; groups are in order of first occurrence.
+    """
+    points = labelled(x, y)
+    places: dict[bytes, list[int]] = {}
+    block = rows_at_a_time(points.dimensions, block)
+    for start in range(0, len(points), block):
+        rows = np.ascontiguousarray(points.rows[start : start + block])
+        if rows.dtype != np.uint8:
+            rows = rows + np.float32(0)  # -0.0 and 0.0 are one value
+        for offset, row in enumerate(rows):
+            places.setdefault(hashlib.blake2b(row.data, digest_size=16).digest(), []).append(start + offset)
+    return tuple(
+        EqualInputs(tuple(group), tuple(int(points.labels[i]) for i in group))
+        for group in places.values()
+        if len(group) > 1
+    )
+
+
+def contradictions(groups: tuple[EqualInputs, ...]) -> tuple[EqualInputs, ...]:
+    """Those of ``groups`` whose labels differ."""
+    return tuple(group for group in groups if group.contradictory)

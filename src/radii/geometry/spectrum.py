@@ -13,9 +13,8 @@ from radii import progress
 from radii.data.dataset import Dataset, as_float
 from radii.data.subspace import cached_basis
 from radii.errors import InputError
+from radii.geometry.search._l2_l1 import TILE, center_of, scalar_products
 from radii.geometry.search.points import Points, labelled, rows_at_a_time
-from radii.geometry.search.products import center_of, scalar_products
-from radii.geometry.search.pruned import TILE
 from radii.randomness import numpy_stream
 
 MOST_COORDINATES = 4096  # up to so many, the covariance is made: 134 MB
@@ -60,9 +59,6 @@ def principal_spectrum(train: Dataset) -> Spectrum:
     come from a randomized subspace iteration (Halko, Martinsson & Tropp 2011, Algorithm 4.4). The rest of the
     variance, which is known exactly, is then spread evenly: the number of components for a share is an upper bound
     beyond the first 256.
-
-    Args:
-        train: the training split.
     """
     n, d = len(train), int(np.prod(train.shape))
     if d <= MOST_COORDINATES:

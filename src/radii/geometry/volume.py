@@ -20,7 +20,6 @@ def log_volume(x: Any, epsilon: float, box: Box | None = (0.0, 1.0), block: int 
 
     Args:
         x: points [n, …]; uint8 counts as multiples of 1/255.
-        epsilon: radius of the ball, positive.
         box: the range of the inputs; default (0, 1). None: d·log2(2 eps) for every point.
         block: points at a time, at most; fewer where they are long.
     """

@@ -3,13 +3,15 @@
 What models return: logits; a tuple whose first entry they are; an object with
 ``.logits``; a dictionary with ``logits``; one logit for two classes;
 probabilities. What a model is: a torch module, an estimator of scikit-learn, a
-function of tensors or of numpy arrays. A module that returns logits is taken as it is.
+function of tensors or of numpy arrays, or the name of one as MODEL on the command line. A module that returns
+logits is taken as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +20,18 @@ from torch import Tensor, nn
 
 from radii.data.arrays import as_inputs, as_labels, is_single
 from radii.errors import InputError, brief, reason
-from radii.models.classifier import first_answer
+from radii.models.classifier import predict
+from radii.models.heads import Headed, in_order, returned_class
+from radii.networks.calling import ask, frozen, predicted_class, probe
+from radii.networks.frozen import Frozen
+from radii.networks.model_state import foreign_behavior, has_global_hooks
+from radii.threat import Ball
 
 Outputs = Literal["auto", "logits", "probabilities"]
 ModelLike = nn.Module | Callable[..., Any] | Any
-PROBES = 8
-FUNCTIONS = "a torch module, an estimator with predict_proba, or a function from inputs to logits"
+PROBES, BATCH = 8, 256  # inputs that a model is tried on, and in one forward pass
+ESTIMATES = ("predict_proba", "decision_function", "predict")
+FUNCTIONS = "a torch module, an estimator with predict_proba or predict, or a function from inputs to logits"
 
 
 @dataclass(frozen=True)
@@ -33,55 +41,73 @@ class Prepared:
     model: nn.Module
     x: Tensor
     y: Tensor
+    fixed: tuple[int, ...] = ()  # features that stand for words
+
+    def within(self, ball: Ball) -> Ball:
+        """``ball`` with the features of words unchanged."""
+        fixed = tuple(sorted({*ball.fixed, *self.fixed}))
+        return ball.changed(fixed=fixed) if self.fixed else ball
 
 
 def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc: bool = False) -> Prepared:
     """Turn what a user has into a module, a tensor of inputs and int64 labels.
 
     Args:
-        model: see :func:`adapt`.
-        x: see :func:`radii.data.arrays.as_inputs`.
-        y: see :func:`radii.data.arrays.as_labels`; one number if ``x`` is one input.
-        outputs: what the model returns.
+        x: inputs [n, …], or what has inputs and labels: see :mod:`radii.data.examples`.
+        y: see :func:`radii.data.arrays.as_labels`; one number if ``x`` is one input; the name of the column of labels,
+            or None, if ``x`` has them.
         nhwc: images have their channels last; a function gets them so, a torch module gets channels first.
-
-    Raises:
-        InputError: one of them cannot be used; the sentence says which and why.
     """
+    if y is None or isinstance(y, str):
+        from radii.data.examples import separated
+
+        x, y = separated(x, y)
+    names = getattr(model, "classes_", None) if not isinstance(model, nn.Module) else None
+    if names is not None or hasattr(model, "config"):
+        from radii.models.estimators import class_names
+
+        names = class_names(model)
+    fixed: tuple[int, ...] = ()
+    if hasattr(x, "columns") and hasattr(x, "iloc") and _is_estimator(model):
+        from radii.models.estimators import Columns, OnColumns
+
+        columns = Columns.of_frame(x)
+        model, x, fixed = OnColumns(model, columns), columns.features(x), columns.fixed
     inputs = as_inputs(x, nhwc=nhwc, single=is_single(y))
     if inputs.dtype == torch.float64 and isinstance(model, nn.Module):
         inputs = inputs.float()  # attacks and evaluations work in float32
-    labels = as_labels(y).to(inputs.device)
+    labels = as_labels(y, names).to(inputs.device)
     if len(inputs) != len(labels):
         raise InputError(f"There must be one label for every input, got {len(inputs)} inputs and {len(labels)} labels.")
-    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc)
-    return Prepared(module, inputs, labels)
+    count = int(labels.max()) + 1 if len(labels) else 0
+    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc, classes=count)
+    check_predictions(model, module, inputs)
+    return Prepared(module, inputs, labels, fixed)
 
 
-def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool = False) -> nn.Module:
+def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool = False, classes: int = 0) -> nn.Module:
     """``model`` as a module from inputs to logits; it is asked once, about the first inputs.
 
     Args:
-        model: a torch module, an estimator of scikit-learn, or a function of tensors or of numpy arrays.
         x: inputs [n, …] that it takes.
         outputs: ``logits``, ``probabilities`` (their logarithms become logits), or ``auto``: probabilities where
             every row of the first answers is at least 0 and adds up to 1. One output for each input is the logit of
             class 1, unless the network ends in a sigmoid or ``outputs`` says ``probabilities``.
-        nhwc: a function gets images with their channels last.
-
-    Returns:
-        The same module if it returns logits already, else a module around it.
-
-    Raises:
-        InputError: it is none of these, it fails on ``x``, or its answer has another form.
+        classes: of the data; an estimator that only names classes does not always say how many it knows.
     """
     if outputs not in ("auto", "logits", "probabilities"):
         raise InputError(f"outputs must be auto, logits or probabilities, got {brief(outputs)} instead.")
-    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc)
+    if isinstance(model, str | Path):
+        from radii.models.io.named import open_named
+
+        model = open_named(str(model), x, classes)
+    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes)
     if isinstance(module, BlackBox):
         return module
-    module, outputs = _without_end(module, outputs)
-    answer = first_answer(module, x[:PROBES])
+    headed = _headed(module, x[:PROBES])
+    if headed is not None:
+        return headed
+    answer = probe(module, x[:PROBES])
     place, logits = _logits_in(answer)
     form = _form(logits, min(len(x), PROBES), outputs, _ends_in_sigmoid(module))
     return module if (place, form) == ("", "logits") else Adapted(module, place, form)
@@ -91,7 +117,6 @@ class Adapted(nn.Module):
     """A network whose answer is turned into logits [n, classes].
 
     Args:
-        net: the network.
         place: where the logits are in its answer: empty, ``0`` of a tuple, or a name.
         form: what they are: ``logits``, ``probabilities``, ``one logit`` or ``one probability``.
     """
@@ -106,16 +131,18 @@ class Adapted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [n, classes]; of one logit z they are -z/2 and z/2."""
-        answer = _at(self.net(x), self.place)
-        if self.form.startswith("one"):
-            answer = answer.reshape(len(x), 1)
-            if self.form == "one logit":
-                return nn.functional.linear(answer, self.signs.to(answer))
-            answer = torch.cat([1 - answer, answer], 1)
-        return answer if self.form == "logits" else answer.clamp_min(LEAST).log()
+        values = _at(self.net(x), self.place)
+        if self.form == "logits":
+            return values
+        if self.form == "one logit":
+            return nn.functional.linear(values.reshape(len(x), 1), self.signs.to(values))
+        wanted = returned_class(values, len(x))
+        if self.form == "one probability":
+            values = torch.cat([1 - values.reshape(len(x), 1), values.reshape(len(x), 1)], 1)
+        return in_order(values.clamp_min(LEAST).log(), wanted)  # logarithms of neighbors may be equal
 
 
-class TensorFunction(nn.Module):
+class _TensorFunction(nn.Module):
     """A function of tensors as a module; it has gradients if the function has."""
 
     def __init__(self, function: Callable[[Tensor], Any], nhwc: bool = False) -> None:
@@ -128,15 +155,19 @@ class TensorFunction(nn.Module):
         return self.function(x.movedim(1, -1) if self.nhwc else x)
 
 
-def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool) -> nn.Module:
-    if is_estimator(model):
-        return BlackBox(model)
+def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool, classes: int) -> nn.Module:
+    if _is_estimator(model):
+        if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
+            return BlackBox(model)
+        from radii.models.estimators import answering
+
+        return answering(model, x.movedim(1, -1) if nhwc else x, classes)
     if isinstance(model, type) or not callable(model):
         raise InputError(f"The model must be {FUNCTIONS}, got {brief(model)} instead.")
     try:
         answer = model(x.movedim(1, -1) if nhwc else x)
         if isinstance(_logits_in(answer)[1], Tensor):
-            return TensorFunction(model, nhwc)
+            return _TensorFunction(model, nhwc)
     except Exception:  # it may be a function of numpy arrays
         pass
 
@@ -151,13 +182,60 @@ def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool) -> nn.Module
     return BlackBox(asked, probabilities=outputs == "probabilities" or (outputs == "auto" and proper))
 
 
-def _without_end(module: nn.Module, outputs: Outputs) -> tuple[nn.Module, Outputs]:
-    """A sequence that ends in softmax or sigmoid without its end, whose inputs are logits."""
-    if type(module) is nn.Sequential and len(module) > 1 and isinstance(module[-1], nn.Softmax | nn.Sigmoid):
-        shorter = nn.Sequential(*list(module)[:-1])
-        shorter.training = module.training
-        return shorter, "logits"
-    return module, outputs
+def _headed(module: nn.Module, x: Tensor) -> Headed | None:
+    """A sequence that ends in softmax over its classes or in sigmoid, by its logits; None for anything else.
+
+    A head or sequence whose behavior is not torch's own stays as it is.
+    """
+    if isinstance(module, Frozen) and module.head:
+        own = nn.Softmax(1) if module.head == "softmax" else nn.Sigmoid()
+        logits = Frozen(module.program)
+        return Headed(logits, own, probe(logits, x))
+    if type(module) is not nn.Sequential or len(module) < 2 or has_global_hooks():
+        return None
+    head = module[-1]
+    if not isinstance(head, nn.Softmax | nn.Sigmoid) or type(head) not in (nn.Softmax, nn.Sigmoid):
+        return None
+    if foreign_behavior(module) or foreign_behavior(head):
+        return None
+    shorter = nn.Sequential(*list(module)[:-1])
+    shorter.training = module.training
+    raw = probe(shorter, x)
+    if not isinstance(raw, Tensor) or raw.dim() > 2 or len(raw) != len(x):
+        return None
+    several = raw.dim() == 2 and raw.shape[1] > 1
+    if isinstance(head, nn.Softmax) and not (several and head.dim in (None, 1, -1)):
+        return None
+    return Headed(shorter, head, raw)
+
+
+@torch.no_grad()
+def check_predictions(model: ModelLike, network: nn.Module, x: Tensor, prediction: Tensor | None = None) -> None:
+    """Refuse a ``network`` that was made of ``model`` if the model itself returns other classes.
+
+    Args:
+        x: inputs [n, …].
+        prediction: the classes that are claimed for them, -1 for none; default: those of the network.
+    """
+    place, form = (network.place, network.form) if isinstance(network, Adapted) else ("", "")
+    own = model if isinstance(model, nn.Module) else network.net if isinstance(network, Adapted) else network
+    if own is network:
+        return
+
+    def returned(inputs: Tensor) -> Tensor:
+        with frozen(own):
+            answers = [_at(ask(own, part), place) for part in inputs.split(BATCH)]
+        least = 0.0 if form == "one logit" else 0.5
+        return torch.cat([returned_class(answer, len(answer), least) for answer in answers]).cpu()
+
+    said, claimed = returned(x), (predict(network, x, BATCH) if prediction is None else prediction).cpu()
+    other = torch.nonzero((said != claimed) & (claimed >= 0))[:, 0]
+    if len(other) and torch.equal(returned(x), said):
+        first = int(other[0])
+        raise InputError(
+            f"The model returns class {int(said[first])} for input {first}, and the network that was made of it for "
+            f"attacks and proofs class {int(claimed[first])}: it cannot be taken for the model."
+        )
 
 
 @torch.no_grad()
@@ -224,7 +302,8 @@ class BlackBox(nn.Module):
     """Scores [n, classes] of a numpy function as a model without gradients.
 
     ``probabilities`` takes their logarithm, in which small differences between
-    nearly sure answers remain visible. Attack it with the suite ``black-box``.
+    nearly sure answers remain visible. Attack it with the suite ``black-box``, or ``decisions`` if ``decisions`` says
+    that it only names a class.
 
     Args:
         scores: a function of a float32 array, or an estimator of scikit-learn, whose ``predict_proba`` (else
@@ -241,11 +320,17 @@ class BlackBox(nn.Module):
     def __init__(self, scores: Any, probabilities: bool = True) -> None:
         super().__init__()
         self.training = False  # it has no other mode
-        self.estimator = scores if is_estimator(scores) else None
+        self.decisions = False
+        self.estimator = scores if _is_estimator(scores) else None
         if self.estimator is not None:
             probabilities = hasattr(scores, "predict_proba")
             scores = scores.predict_proba if probabilities else scores.decision_function
         self.scores, self.probabilities = scores, probabilities
+
+    @property
+    def suite(self) -> str:
+        """The suite of attacks that its answers allow."""
+        return "decisions" if self.decisions else "black-box"
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores, or log-probabilities, of a batch."""
@@ -265,13 +350,14 @@ class BlackBox(nn.Module):
             answer = np.hstack([1 - one, one]) if self.probabilities else np.hstack([-one / 2, one / 2])
         if answer.ndim != 2 or len(answer) != len(x):
             raise InputError(f"The function must return scores [{len(x)}, classes], got shape {answer.shape} instead.")
+        wanted = predicted_class(torch.from_numpy(answer)).to(x.device)
         if self.probabilities:
             if answer.min() < 0:
                 raise InputError("Probabilities must be at least 0; for other scores set probabilities=False.")
             answer = np.log(np.maximum(answer, LEAST))
-        return torch.from_numpy(answer).to(x.device, torch.float32)
+        return in_order(torch.from_numpy(answer).to(x.device, torch.float32), wanted)
 
 
-def is_estimator(model: Any) -> bool:
-    """Whether ``model`` answers as a classifier of scikit-learn does."""
-    return not isinstance(model, nn.Module) and (hasattr(model, "predict_proba") or hasattr(model, "decision_function"))
+def _is_estimator(model: Any) -> bool:
+    """Whether ``model`` answers as a classifier of scikit-learn does, or at least has its ``predict``."""
+    return not isinstance(model, nn.Module | type) and any(hasattr(model, name) for name in ESTIMATES)

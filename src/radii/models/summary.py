@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from radii.models.classifier import frozen
+from radii.networks.calling import frozen
 from radii.tables import Table, Tabular, listing
 
 
@@ -18,10 +18,6 @@ class LayerSummary:
     """One layer of a network.
 
     Args:
-        name: its place in the model, as ``named_modules`` writes it.
-        kind: the name of its class.
-        output: shape of what it returns for one input.
-        parameters: how many numbers training may change in it.
         multiply_adds: of one input's forward pass, counted in convolutions and
             matrices as they are applied; other layers count as 0.
     """
@@ -67,11 +63,7 @@ def summary(model: nn.Module, input_shape: tuple[int, ...]) -> Summary:
     the weights that constrained layers apply.)
 
     Args:
-        model: any network.
         input_shape: shape of one input, without the batch.
-
-    Returns:
-        The layers in the order in which they ran.
     """
     rows: list[LayerSummary] = []
     counted: set[int] = set()

@@ -2,82 +2,156 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from radii.evaluation.accuracy import ROBUST_ACCURACY, Accuracy, radius_quantile
+from radii.evaluation.accuracy import Accuracy, comparing, radius_quantile
+from radii.evaluation.curves import curve_chart
 from radii.evaluation.examples import worst_examples
+from radii.evaluation.scores import CLASS_SHARES
+from radii.registry import Registry
+from radii.report.explorer import Explorer
 from radii.report.findings import (
-    advice,
     bracket_finding,
     class_finding,
     confusions,
     data_finding,
     most_proved,
     training_finding,
+    verdict,
 )
 from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
-from radii.report.html import Card, Cards, Commands, Prose, Report, Section
-from radii.report.observations import observations
-from radii.rounding import Toward, format_radius, round_toward
+from radii.report.html import Bar, Bars, Card, Cards, Commands, Prose, Report, Section
+from radii.report.issues import command, issues
+from radii.report.points import Neighbors, explorer
+from radii.report.words import words_section
+from radii.runs.step import Step
 from radii.studies.assess import AssessedModel, Assessment
-from radii.tables import ChartSpec, Field, Rule, Table, table
-from radii.threat import Ball
+from radii.studies.assessment_defaults import REFERENCES
+from radii.tables import MISSING, ChartSpec, Field, Rule, Table, Toward, format_radius, round_toward, table
+from radii.threat import NORM_NAMES, Ball
 
 if TYPE_CHECKING:
+    from radii.evaluation.scores import Scores
     from radii.studies.scaling_forecast import Forecast
 
 GROWTH = (
     "The certified network on nested parts of the training data, two seeds each, all trained for the same number of "
-    "steps: half of those above, so the last of them proves somewhat less than the classifier above."
+    "steps: half of those above, so its accuracy is lower than above."
+)
+POINTS = (
+    "Each square is a test point. Move the radius, choose a class or a state, and click a point to see what broke or "
+    "proved it."
 )
 MEDIANS = "Medians are over all points; a wrongly classified point counts 0."
+MOST_CLASSES = 20  # that have a bar
 OTHER_COLORS = 3  # blue, orange and teal mean proved, broken and possible
-NORM_NAMES = {"l1": "L1", "l2": "L2", "linf": "L∞"}
+SECTIONS = Registry("section", {})
 
 
 def page(assessment: Assessment) -> Report:
-    """The whole page: advice, three radii, data, classifiers, bracket, classes, examples, claims, how to reproduce.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-
-    Returns:
-        The report, to be rendered by :func:`radii.report.html.render`.
-    """
+    """The whole page: models, what to do next, curves, points, classes, examples, data, claims, how to reproduce."""
     best = most_proved(assessment)
-    names = assessment.data.classes
+    names, data = assessment.data.classes, assessment.data
     sections = [
         Section(
             bracket_finding(assessment),
-            (_bracket(assessment), _outcome(assessment), *_doubts(assessment)),
-            f"{len(best.rows):,} test points, chosen evenly over the classes. The truth lies between the two lines "
-            "of a pattern: no attack can go below the proved one, and the other is what attacks left standing.",
+            (_bracket(assessment), _headline(assessment, best), *_doubts(assessment)),
+            f"{len(best.rows):,} test points, chosen evenly over the classes. For each model the true curve lies "
+            "between its blue and its orange line. Blue is a guarantee. Orange is what the attacks could not break; "
+            "stronger attacks may lower it.",
+            "Radius",
         ),
-        Section(class_finding(best.scores, names), (_by_class(assessment, best), confusions(best.scores, names))),
-        Section(data_finding(assessment), (_separation(assessment),), " ".join(assessment.limits.verdict)),
-        Section(training_finding(assessment), (_trainings(assessment), *_learning(assessment))),
+        Section("Every test point", (_points(assessment),), POINTS, "Points"),
+        Section(
+            class_finding(best.scores, names),
+            (_by_class(assessment, best), _confusions(best.scores, names)),
+            short="Classes",
+        ),
+        Section(data_finding(assessment), (_separation(assessment),), " ".join(assessment.limits.verdict), "Data"),
+        Section(training_finding(assessment), (_trainings(assessment), *_learning(assessment)), short="Training"),
     ]
-    if assessment.data.train.is_image and assessment.data.shape[0] in (1, 3):
+    if data.train.is_image and data.shape[0] in (1, 3):
         pictures = tuple(_gallery(assessment, model) for model in assessment.models)
-        sections.insert(2, Section("The first to break", pictures))
+        sections.insert(3, Section("Images that break with the smallest change", pictures, short="Images"))
     if assessment.forecast is not None:
-        sections.append(Section("What more data would bring", _growth(assessment.forecast), GROWTH))
-    if seen := on_claims(assessment).rows:
-        lead = "Claims that these figures bear on."
-        sections.append(Section(f"Statements of papers: {len(seen)} judged", (on_claims(assessment),), lead))
-    sections.append(Section("How to reproduce", (_reproduction(assessment),)))
+        sections.append(Section("What more data would bring", _growth(assessment.forecast), GROWTH, "More data"))
+    sections += published_sections(assessment).values()
+    sections.append(words_section())
+    sections.append(Section("How to reproduce", (_reproduction(assessment),), short="Reproduce"))
     own = " and ".join(model.name for model in assessment.own)
     return Report(
         title=f"How robust is {own or 'a classifier'} on {assessment.source}?",
         subtitle=_subtitle(assessment),
-        verdict=advice(assessment),
-        headline=(_headline(assessment, best),),
+        verdict=verdict(assessment),
+        headline=(_models(assessment), issues(assessment)),
         sections=tuple(sections),
+        facts=_facts(assessment),
     )
+
+
+def _facts(assessment: Assessment) -> dict[str, str]:
+    """When and with what it was measured."""
+    met = {model.scores.attacks for model in assessment.models}
+    return {
+        "measured": f"{max(model.evaluation.committed for model in assessment.models):%Y-%m-%d}",
+        "attacks": met.pop() if len(met) == 1 else "differ, see below",
+        "points": f"{len(assessment.models[0].rows):,}",
+        "test data": f"sha256 {assessment.data.test.digest[:12]}",
+        "radii": assessment.models[0].evaluation.environment["versions"]["radii"],
+    }
+
+
+def _models(assessment: Assessment) -> Bars:
+    """A line for each model: the user's own first, references named as such."""
+    alike = len({model.scores.attacks for model in assessment.models}) == 1
+    bars = []
+    for model in sorted(assessment.models, key=lambda model: model.name in REFERENCES):
+        own = model.scores
+        notes = (*_identity(model), *(() if alike else (own.attacks,)))
+        tag = "reference, trained here" if model.name in REFERENCES else ""
+        bars.append(Bar(model.name, own.clean, own.robust, None, tag, notes, own.certificate_method is not None))
+    title = f"Share of test points within {_threat_words(assessment.ball)}"
+    note = (
+        "Proved: no change within ε can alter the answer. Open: neither proved nor broken. Broken: an attack found an "
+        "error. Robust accuracy lies between the proved and the unbroken share, which is proved and open together; the "
+        "line below each bar is its 95% interval."
+    )
+    return Bars(title, tuple(bars), note, _outcome(assessment))
+
+
+def _identity(model: AssessedModel) -> tuple[str, ...]:
+    """What tells this model from any other: its file and hash, or the run that trained it."""
+    if model.training is not None:
+        return (_run(model.training.id),)
+    source = model.source
+    if source is None:
+        return ()
+    if isinstance(source, Step):
+        return (_run(source.run_id),)
+    file = getattr(source, "weights", "") or getattr(source, "path", "")
+    name = f"{Path(file).name} " if file and Path(file).name != model.name else ""
+    return (f"{name}sha256 {source.sha256[:12]}",)
+
+
+def _run(name: str) -> str:
+    """A run by the beginning of its hash, which commands take."""
+    kind, _, content = name.rpartition("-")
+    return f"run {kind}-{content[:8]}"
+
+
+def _points(assessment: Assessment) -> Explorer:
+    """Every test point under every model."""
+    models = sorted(assessment.models, key=lambda model: model.name in REFERENCES)
+    rows, limits = models[0].rows, assessment.limits
+    near = None
+    if limits.nearest is not None:
+        near = Neighbors(assessment.data.train, limits.nearest[rows], limits.distances["test"][rows])
+    scores = {model.name: model.scores for model in models if np.array_equal(model.rows, rows)}
+    return explorer(scores, assessment.data.test, rows, f"{len(rows):,} test points", near)
 
 
 def _threat_words(ball: Ball) -> str:
@@ -98,30 +172,34 @@ def _subtitle(assessment: Assessment) -> str:
 
 
 def _headline(assessment: Assessment, best: AssessedModel) -> Cards:
-    """The three radii of the subject, and the one that the data allows.
-
-    Args:
-        assessment: the assessment.
-        best: the classifier that the report is about.
-    """
+    """The three radii of the subject, and the one that the data allows."""
     distances = assessment.limits.distances["test"]
     possible = radius_quantile(distances / 2, np.ones(len(distances), bool))
     proved, broken = (best.scores.median_radius(bound) for bound in ("proved", "broken"))
     beyond = "; farther out, being right around one point is being wrong around another" if possible < broken else ""
+    tried, found = best.scores.certificate_method is not None, bool(np.isfinite(broken))
+    held = "half of the points are proved at least up to this distance" if tried else "no certificate was tried or fits"
+    lost = "half of the points were broken at or below this distance" if found else "fewer than half were broken"
     cards = (
-        Card("proved", _number(proved, "down"), "half of the points are proved at least this far", "proved", "≤"),
+        Card("proved", _number(proved, "down"), held, "proved", "≤"),
         _truth(assessment, best),
-        Card("broken", _number(broken, "up"), "the best attack breaks half of the points within it", "broken"),
+        Card("broken", _number(broken, "up") if found else MISSING, lost, "broken"),
         Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"),
     )
-    return Cards(cards, f"Median radii of {best.name}: over all points, 0 for a wrongly classified one")
+    return Cards(cards, f"{best.name}: median radius over all test points (0 if misclassified)")
 
 
 def _truth(assessment: Assessment, best: AssessedModel) -> Card:
     """For how many points proved and broken radius meet: of the subject, then of the other classifiers."""
     known = {model.name: model.scores.radius_known() for model in (best, *assessment.models)}
     if not any(share.correct for share in known.values()):
-        return Card("true", "?", "no point's radius is known; --complete SECONDS closes brackets", "true", "≤")
+        return Card(
+            "true",
+            "?",
+            "the exact radius is not computed; --complete 10 searches for it, 10 seconds per point",
+            "true",
+            "≤",
+        )
     others = "".join(
         f"; {name}: {share.correct} of {share.total}" for name, share in known.items() if name != best.name
     )
@@ -152,8 +230,8 @@ def _separation(assessment: Assessment) -> ChartSpec:
         series="split",
         first_color=OTHER_COLORS,
         title=title,
-        note="Beyond half the distance to the nearest training point of another class no classifier can be right "
-        f"around both. The smallest is {_number(assessment.limits.least_distance / 2)}.",
+        note="Two points of different classes cannot both be robust beyond half their distance. The smallest is "
+        f" {_number(assessment.limits.least_distance / 2)}.",
         rules=[Rule(assessment.ball.radius, f"ε = {epsilon}")],
     )
 
@@ -162,12 +240,23 @@ def _trainings(assessment: Assessment) -> Table:
     """What was trained and how well it fits; of the user's own models their clean accuracy."""
     rows: list[dict[str, Any]] = []
     for model in assessment.models:
-        if model.fit is None:
+        if (fit := model.fit) is None:
             clean = model.scores.clean
             rows.append({"classifier": model.name, "network": "your own", "test_accuracy": clean.value, **clean.ends()})
             continue
-        test = Accuracy(round(model.fit.test_accuracy * len(assessment.data.test)), len(assessment.data.test))
-        rows.append({"classifier": model.name, **vars(model.fit), **test.ends()})
+        test = Accuracy(round(fit.result.test_accuracy * len(assessment.data.test)), len(assessment.data.test))
+        rows.append(
+            {
+                "classifier": model.name,
+                "network": fit.step.model.name,
+                "method": fit.step.method.name,
+                "parameters": fit.result.parameters,
+                "seconds": fit.seconds,
+                "train_accuracy": fit.result.train_accuracy,
+                "test_accuracy": fit.result.test_accuracy,
+                **test.ends(),
+            }
+        )
     columns: list[Field | str] = [
         "classifier",
         "network",
@@ -184,16 +273,15 @@ def _trainings(assessment: Assessment) -> Table:
 
 def _learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
     """Accuracy over the epochs of the classifiers trained here."""
-    fits = {model.name: model.fit for model in assessment.models if model.fit is not None}
     rows = [
-        {"epoch": epoch["number"] + 1, "accuracy": epoch[f"{split}_accuracy"], "classifier": name, "split": split}
-        for name, fit in fits.items()
-        for epoch in fit.history
-        for split in ("train", "test")
+        {**row, "classifier": model.name}
+        for model in assessment.models
+        if model.fit is not None
+        for row in model.fit.accuracy_rows()
     ]
     if not rows:
         return ()
-    ends = [f"{fit.test_accuracy:.1%} ({name})" for name, fit in fits.items()]
+    ends = {row["classifier"]: row["accuracy"] for row in rows if row["split"] == "test"}
     chart = ChartSpec(
         "curves",
         rows,
@@ -202,81 +290,89 @@ def _learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
         "split",
         dash="classifier",
         first_color=OTHER_COLORS,
-        title=f"Test accuracy ends at {' and '.join(ends)}",
-        note="Training accuracy is a running mean over each epoch, test accuracy is measured after it.",
+        title=f"Test accuracy ends at {' and '.join(f'{end:.1%} ({name})' for name, end in ends.items())}",
+        note="Training accuracy is a running mean over each epoch, test accuracy is measured after it. A dot is a test "
+        "accuracy that was measured at the end only.",
     )
     return (chart,)
 
 
 def _bracket(assessment: Assessment) -> ChartSpec:
     """Robust accuracy over the radius: what is proved and what attacks left, for each classifier."""
-    reach = [model.scores.points.broken_radius for model in assessment.models]
-    finite = np.concatenate([values[np.isfinite(values)] for values in reach])
-    top = max(2 * assessment.ball.radius, float(np.quantile(finite, 0.98)) if len(finite) else 0.0)
-    radii = np.linspace(0, top, 81).tolist()
-    best = most_proved(assessment)
-    rest = [model for model in assessment.models if model is not best]
-    epsilon = format_radius(assessment.ball.radius)
-    others = "".join(f", {model.name} on {model.scores.robust.proved.value:.0%}" for model in rest)
-    return ChartSpec(
-        "curves",
-        [row for model in assessment.models for row in model.scores.curve_rows(radii, classifier=model.name)],
-        Field("radius", f"{NORM_NAMES[assessment.ball.norm]} radius"),
-        ROBUST_ACCURACY,
-        "bound",
-        dash="classifier",
-        title=f"At ε = {epsilon} {best.name} is proved right on "
-        f"{best.scores.robust.proved.value:.0%} of the points{others}",
-        note="Blue: proved, whatever the attack. Orange: unbroken by the attacks tried. Bands: 95% intervals.",
-        rules=[Rule(assessment.ball.radius, f"ε = {epsilon}")],
-    )
+    scores = {model.name: model.scores for model in assessment.models}
+    chart = curve_chart(scores, assessment.source, "classifier")
+    at = f"At ε = {format_radius(assessment.ball.radius)}"
+    shares = {name: own.robust.proved.value for name, own in scores.items() if own.certificate_method is not None}
+    if not shares:
+        left = ", ".join(f"{own.robust.unbroken.value:.0%} of {name}" for name, own in scores.items())
+        return replace(chart, title=f"{at} attacks left {left}")
+    first, *others = sorted(shares, key=lambda name: -shares[name])
+    said = f"{first} is proved right on {shares[first]:.0%} of the points"
+    return replace(chart, title=", ".join([f"{at} {said}", *(f"{name} on {shares[name]:.0%}" for name in others)]))
 
 
 def _outcome(assessment: Assessment) -> Table:
     """The bracket at the threat's radius, in numbers."""
-    columns = ("classifier", "clean", "proved", "unbroken", "kept", "certificate", "passes")
+    columns = ("classifier", "clean", "proved", "unbroken", "kept", "attacks", "certificate", "passes")
     title = f"Robust accuracy under {_threat_words(assessment.ball)}, with 95% intervals"
-    suite = assessment.models[0].scores.suite
-    note = f"Attacks: the {suite} suite, then minimum-norm. Passes: images through the network."
+    note = (
+        "Attacks: the suite that each classifier met, and what was tried beside it. Passes: images through the network."
+    )
     return replace(assessment.table().select(*columns, title=title), note=note)
 
 
 def _doubts(assessment: Assessment) -> list[Prose]:
-    """Alarms: reasons to doubt what attacks left standing, and notes on the certificates."""
-    said = []
+    """Models that met unlike attacks, reasons to doubt what attacks left standing, and notes on the certificates."""
+    said = list(assessment.warnings)
     for model in assessment.models:
         said += [f"{model.name}: {alarm.message}" for alarm in model.scores.alarms]
         said += [f"{model.name}: {note}" for note in model.scores.notes]
     return [Prose(text) for text in said]
 
 
-def _by_class(assessment: Assessment, best: AssessedModel) -> Table:
-    """The best classifier class by class."""
+def _by_class(assessment: Assessment, best: AssessedModel) -> Bars:
+    """The best classifier class by class, the weakest first; the table of numbers is behind a click."""
+    classes = sorted(best.scores.per_class(), key=lambda own: own.strength)
+    level = comparing(len(classes), len(CLASS_SHARES))
+    tried = best.scores.certificate_method is not None
+    bars = []
+    for own in classes[:MOST_CLASSES]:
+        proved, unbroken = (share.ends(confidence=level) for share in (own.robust.proved, own.robust.unbroken))
+        ends = proved["low"], unbroken["high"]
+        bars.append(Bar(assessment.data.classes[own.label], own.clean, own.robust, ends, tried=tried))
     title = f"{best.name} under {_threat_words(assessment.ball)}"
-    return replace(best.scores.class_table(assessment.data.classes, title), note=MEDIANS)
+    table = best.scores.class_table(assessment.data.classes, title)
+    numbers = replace(table, note=f"{table.note} {MEDIANS}")
+    left_out = len(classes) - len(bars)
+    shown = f"The {len(bars)} weakest classes; {left_out} more are in the numbers. " if left_out else ""
+    note = f"{shown}The weakest class comes first. Intervals are made for comparing classes."
+    return Bars(title, tuple(bars), note, numbers)
+
+
+def _confusions(scores: Scores, names: tuple[str, ...]) -> Table | Prose:
+    """Which class broken points are read as; a sentence where there are none."""
+    pairs = confusions(scores, names)
+    return pairs if pairs.rows else Prose(f"{pairs.title} within ε.")
 
 
 def _gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Gallery:
-    """The correctly classified points with the nearest errors: clean, perturbation, adversarial.
-
-    Args:
-        assessment: the assessment.
-        model: one of its classifiers.
-        count: how many points.
-    """
+    """The correctly classified points with the nearest errors: clean, perturbation, adversarial."""
     rows, names = model.rows, assessment.data.classes
     examples = []
     for worst in worst_examples(model.scores, assessment.data.test.tensors(rows)[0], count):
         strip = (
             Picture(data_uri(worst.clean), f"read as {names[worst.prediction]}"),
-            Picture(perturbation(worst.clean, worst.adversarial), "perturbation, stretched"),
+            Picture(perturbation(worst.clean, worst.adversarial), "difference, contrast enhanced"),
             Picture(data_uri(worst.adversarial), f"read as {names[worst.adversarial_prediction]}"),
         )
         proved = model.scores.points.proved_radius[worst.point]
         note = f"proved {_number(proved, 'down')} ≤ true ≤ broken {_number(worst.radius, 'up')}"
         label = names[int(model.scores.points.label[worst.point])]
         examples.append(Example(f"True class {label}, test point {int(rows[worst.point])}", strip, note))
-    title = f"{model.name}: the points that break first" if examples else f"{model.name}: no point was broken"
+    epsilon = f"ε = {format_radius(assessment.ball.radius)}"
+    title = (
+        f"{model.name}: the points that break first" if examples else f"{model.name}: no point broke within {epsilon}"
+    )
     return Gallery(
         title, tuple(examples), f"By the {model.scores.suite} suite within {_threat_words(assessment.ball)}."
     )
@@ -289,18 +385,10 @@ def _growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:
     return forecast.chart(), Prose(f"Five more points of proved accuracy: {forecast.verdict}")
 
 
-def on_claims(assessment: Assessment) -> Table:
-    """Statements of the papers, judged by this assessment."""
-    rows = [
-        {
-            "statement": o.statement,
-            "paper": o.source,
-            "on this data": "holds" if o.holds else "does not hold",
-            "shown": o.shown,
-        }
-        for o in observations(assessment)
-    ]
-    return table(rows, ["statement", "paper", "on this data", Field("shown", "what this data shows")])
+def published_sections(assessment: Assessment) -> dict[str, Section]:
+    """What other packages say about it: entry points ``(assessment) -> Section | None`` of the group radii.sections."""
+    made = {name: SECTIONS.entry(name)(assessment) for name in SECTIONS}
+    return {name: section for name, section in made.items() if section is not None}
 
 
 def _reproduction(assessment: Assessment) -> Commands:
@@ -316,16 +404,7 @@ def _reproduction(assessment: Assessment) -> Commands:
     for model in assessment.models:
         shown |= {} if model.training is None else {f"{model.name} training": model.training.id}
         shown[f"{model.name} evaluation"] = model.evaluation.id
-    points = len(assessment.models[0].rows)
-    forecast_too = " --no-forecast" if assessment.forecast is None else " --forecast"
-    own = "".join(f" --model {shlex.quote(model.name)}" for model in assessment.own)
-    command = (
-        f"radii assess {assessment.source}{own} --threat {assessment.ball} --points {points} --seed {assessment.seed}"
-    )
-    return Commands(
-        (command + forecast_too, "radii runs"),
-        shown,
-    )
+    return Commands((command(assessment), "radii runs"), shown)
 
 
 def _number(value: float, toward: Toward = "nearest") -> str:

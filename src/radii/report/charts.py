@@ -16,11 +16,12 @@ import altair as alt
 import numpy as np
 import vl_convert
 
-from radii.atomic import check_chart, write_whole
 from radii.errors import InputError
-from radii.report import axes
-from radii.report.theme import DARK, LIGHT
+from radii.files import check_chart, write_sealed
+from radii.report import _axes as axes
+from radii.report._theme import DARK, LIGHT
 from radii.tables import ChartSpec, Field, distinct
+from radii.text import clean
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 WIDTH, HEIGHT = 680, 280
@@ -28,11 +29,7 @@ CROWD = 200  # more points than this are drawn small and pale
 
 
 def draw(spec: ChartSpec) -> alt.LayerChart:
-    """The altair drawing of ``spec``.
-
-    Raises:
-        InputError: no rows, a field that no row has, too many series, or two rows on one bar.
-    """
+    """The altair drawing of ``spec``."""
     layers = {"curves": _curves, "points": _points, "bars": _bars, "histogram": _histogram}[spec.kind](spec)
     return alt.LayerChart(layer=[*layers, *axes.rule_layers(spec.rules, "x"), *axes.rule_layers(spec.levels, "y")])
 
@@ -41,12 +38,8 @@ def save(spec: ChartSpec, path: Path | str, dark: bool = False) -> Path:
     """Write a chart as a file.
 
     Args:
-        spec: the chart.
         path: its suffix says the format: ``.png``, ``.svg``, ``.pdf`` or ``.html`` (offline, interactive).
         dark: light on dark; not for ``.html``, which has both.
-
-    Raises:
-        InputError: the suffix is another one, or the chart cannot be drawn.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -62,7 +55,7 @@ def save(spec: ChartSpec, path: Path | str, dark: bool = False) -> Path:
         content = vl_convert.vegalite_to_pdf(picture, vl_version=VEGA_LITE)
     else:
         content = vl_convert.vegalite_to_svg(picture, vl_version=VEGA_LITE).encode()
-    write_whole(path, content)
+    write_sealed(path, content)
     return path
 
 
@@ -70,9 +63,6 @@ def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int =
     """The vega-lite of a picture that stands alone: fixed size, title and background inside.
 
     Args:
-        spec: the chart.
-        dark: light on dark.
-        titled: whether title and note are in the picture.
         width: in pixels.
     """
     look = DARK if dark else LIGHT
@@ -83,31 +73,19 @@ def still(spec: ChartSpec, dark: bool = False, titled: bool = True, width: int =
     drawing["config"] = {**look.config(), "background": look.page}
     drawing["padding"] = 16
     if titled:
-        drawing["title"] = {"text": textwrap.wrap(spec.title, 80), "subtitle": textwrap.wrap(spec.note, 100)}
+        title, note = clean(spec.title), clean(spec.note)
+        drawing["title"] = {"text": textwrap.wrap(title, 80), "subtitle": textwrap.wrap(note, 100)}
     return drawing
 
 
 def live(spec: ChartSpec) -> dict[str, Any]:
-    """The vega-lite for a page: as wide as its box; the page brings theme and title.
-
-    Args:
-        spec: the chart: rows, fields and kind.
-
-    Returns:
-        The specification, as JSON has it.
-    """
-    return {**_vega_lite(spec), "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    """The vega-lite for a page: as wide as its box; the page brings theme and title."""
+    fit = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {**_vega_lite(spec), "description": clean(spec.title), **fit}
 
 
 def svg(spec: ChartSpec) -> str:
-    """The picture of a page that runs no scripts, and of a printed one: light, without its title.
-
-    Args:
-        spec: the chart: rows, fields and kind.
-
-    Returns:
-        The picture as text.
-    """
+    """The picture of a page that runs no scripts, and of a printed one: light, without its title."""
     return vl_convert.vegalite_to_svg(still(spec, titled=False), vl_version=VEGA_LITE)
 
 
@@ -118,9 +96,18 @@ def vega_scripts() -> str:
 
 
 def _vega_lite(spec: ChartSpec) -> dict[str, Any]:
-    drawing = draw(spec).to_dict()
+    drawing = _cleaned(draw(spec).to_dict())
     drawing.pop("config", None)
     return {**drawing, "height": HEIGHT}
+
+
+def _cleaned(value: Any) -> Any:
+    """JSON data whose texts are cleaned: names of classes and files come from strangers."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: _cleaned(inner) for key, inner in value.items()}
+    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _fields(spec: ChartSpec) -> dict[str, Field]:
@@ -132,7 +119,7 @@ def _fields(spec: ChartSpec) -> dict[str, Field]:
 def _curves(spec: ChartSpec) -> list[alt.Chart]:
     """Bands, lines, and what the pointer is told: of the nearest x, or of invisible spots over names.
 
-    Over names a dot shows what was measured: a curve may leave some of them out.
+    A line of one row is a dot. Over names a dot shows what was measured: a curve may leave some of them out.
     """
     fields = _fields(spec)
     values = axes.short_rows(spec.rows, fields, "curves")
@@ -148,10 +135,19 @@ def _curves(spec: ChartSpec) -> list[alt.Chart]:
         band = base.mark_area(interpolate=shape, opacity=0.16)
         layers.insert(0, band.encode(**axes.ends(spec.y), **across, **color, **apart))
     if not named:
+        if alone := _alone(values):
+            dots = axes.base(alone).mark_point(size=46, opacity=1, filled=True)
+            layers.append(dots.encode(y=height, **across, **color))
         return [*layers, axes.nearest_layer(values, fields).encode(x=across["x"])]
     layers.append(base.mark_point(size=32, opacity=1, filled=True).encode(y=height, **across, **color))
     spots = base.mark_point(size=120, opacity=0, filled=True).properties(name=axes.HOVER)
     return [*layers, spots.encode(y=height, tooltip=axes.tips(values, fields), **across, **color)]
+
+
+def _alone(values: axes.Values) -> axes.Values:
+    """The rows that are the only one of their line, which would not be seen."""
+    lines = Counter((row.get("series"), row.get("dash")) for row in values)
+    return [row for row in values if lines[row.get("series"), row.get("dash")] == 1]
 
 
 def _points(spec: ChartSpec) -> list[alt.Chart]:
@@ -199,7 +195,7 @@ def _histogram(spec: ChartSpec) -> list[alt.Chart]:
     """The share of points per bin; the shares of each series sum to one."""
     fields = _fields(spec)
     del fields["y"]
-    axes.short_rows(spec.rows, fields, "histogram")  # refuses names that no row has
+    axes.check_names(spec.rows, fields.values(), "histogram")
     groups = spec.groups
     if not groups:
         raise InputError(f"histogram needs finite values of {spec.x.name!r}, got none.")

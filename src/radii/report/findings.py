@@ -1,109 +1,155 @@
-"""The sentences of a report: one of advice, and headings that state what was found."""
+"""The sentences of a report: counts with their intervals, and headings that state what was measured.
+
+Nothing is judged unless the user gave a floor, and then by the end of the exact interval.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from radii.evaluation.scores import Scores
-from radii.rounding import format_radius
+from radii.evaluation.accuracy import Accuracy
+from radii.evaluation.requirement import Requirement
+from radii.evaluation.scores import ClassScores, Scores
 from radii.studies.assess import AssessedModel, Assessment
-from radii.tables import Table, table
+from radii.studies.assessment_defaults import REFERENCES
+from radii.tables import Table, format_radius, table
+from radii.threat import NORM_NAMES
 
-CHANCE = 1.5  # times the accuracy of guessing
+LEAST = 100  # points without which no floor is judged
+MOST_NAMED = 4  # classes in a heading
 
 
 def most_proved(assessment: Assessment) -> AssessedModel:
-    """The report's subject with the highest proved accuracy; on a tie the one that attacks leave more of.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+    """The report's subject with the highest proved accuracy; on a tie the one that attacks leave more of."""
     return max(
         assessment.subjects, key=lambda model: (model.scores.robust.proved.value, model.scores.robust.unbroken.value)
     )
 
 
-def advice(assessment: Assessment) -> str:
-    """What to do, in one sentence.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
-    best = most_proved(assessment)
-    scores, epsilon = best.scores, f"ε = {format_radius(assessment.ball.radius)}"
-    proved, unbroken = scores.robust.proved.value, scores.robust.unbroken.value
-    if scores.clean.value < CHANCE / len(assessment.data.classes):
-        return (
-            f"Check {best.name} first: it is right on only {scores.clean.value:.0%} of clean points, as guessing is; "
-            "does it expect normalized inputs?"
+def verdict(assessment: Assessment) -> str:
+    """What was measured of each model of the user, or else of the most proved reference."""
+    models = assessment.own or (most_proved(assessment),)
+    return " ".join(
+        sentence
+        for model in models
+        for sentence in (
+            *_guessing(model, len(assessment.data.classes)),
+            _bracket(assessment, model),
+            *(judgement(model.scores, floor) for floor in assessment.floors),
         )
-    if proved >= 0.5:
-        return f"You can rely on {best.name} within {epsilon}: it is proved right on {proved:.0%} of the test points."
-    if unbroken < 0.5:
-        return (
-            f"Do not rely on {best.name} within {epsilon}: attacks leave {unbroken:.0%} of the test points, "
-            f"{proved:.0%} are proved; train for robustness or promise a smaller radius."
-        )
-    return (
-        f"Treat {best.name} within {epsilon} as open: {proved:.0%} of the test points are proved right and attacks "
-        f"leave {unbroken:.0%}; a certified training would close the gap."
     )
 
 
-def data_finding(assessment: Assessment) -> str:
-    """What the data allows.
+def at_chance(model: AssessedModel, classes: int) -> bool:
+    """Whether clean accuracy cannot be told from that of a guess."""
+    return model.scores.clean.interval[0] <= 1 / classes
+
+
+def _guessing(model: AssessedModel, classes: int) -> list[str]:
+    """A warning where clean accuracy cannot be told from that of a guess."""
+    clean = model.scores.clean
+    if not at_chance(model, classes):
+        return []
+    cause = "it may need more --epochs" if model.name in REFERENCES else "does it expect normalized inputs?"
+    if clean.total < LEAST:
+        cause = f"on {clean.total} points little can be told; give more --points"
+    return [
+        f"Check {model.name} first: it classifies {clean.correct} of {clean.total} clean points correctly, which "
+        f"cannot be told from guessing one of {classes} classes ({cause})."
+    ]
+
+
+def _bracket(assessment: Assessment, model: AssessedModel) -> str:
+    """How many points are proved, misclassified or broken, and open."""
+    scores, ball = model.scores, assessment.ball
+    what = "test images" if assessment.data.train.is_image else "test points"
+    name = f"The {model.name} network, trained here as a reference," if model.name in REFERENCES else model.name
+    within = f"within {NORM_NAMES[ball.norm]} distance {format_radius(ball.radius)}"
+    proved, unbroken = scores.robust.proved, scores.robust.unbroken
+    total, wrong = proved.total, proved.total - scores.clean.correct
+    lost, left = total - unbroken.correct, unbroken.correct - proved.correct
+    broken = f"{lost} ({lost / total:.0%}) are misclassified ({wrong}) or were broken ({lost - wrong})."
+    if scores.certificate_method is None:
+        return (
+            f"{name} was only attacked, nothing is proved: attacks {within} left {_counted(unbroken, what)}. {broken}"
+        )
+    return (
+        f"{name} is proved correct {within} on {_counted(proved, what)}. {broken} {left} ({left / total:.0%}) are open."
+    )
+
+
+def _counted(share: Accuracy, what: str) -> str:
+    """``274 of 359 test images (76%, 95% interval 72 to 81%)``."""
+    low, high = share.interval
+    return f"{share.correct} of {share.total} {what} ({share.value:.0%}, 95% interval {100 * low:.0f} to {high:.0%})"
+
+
+def judgement(scores: Scores, floor: Requirement) -> str:
+    """Whether a share reaches the user's floor, by the end of its exact 95% interval.
 
     Args:
-        assessment: the data, the classifiers and their results.
+        floor: what its share must be at least.
     """
+    share = {"clean": scores.clean, "robust": scores.robust.unbroken, "proved": scores.robust.proved}[floor.measure]
+    if share.total < LEAST:
+        return f"{floor}: too few points to judge, {share.total} instead of at least {LEAST}."
+    low, high = share.interval
+    interval = f"the 95% interval, {100 * low:.1f} to {high:.1%},"
+    if low >= floor.floor:
+        return f"{floor} is met: {interval} does not go below it."
+    if high < floor.floor:
+        return f"{floor} is missed: {interval} lies below it."
+    return f"{floor} is not decided: {interval} contains it."
+
+
+def data_finding(assessment: Assessment) -> str:
+    """What the data allows."""
     share = assessment.limits.share_possible
     whom = "every test point" if share == 1 else f"{share:.0%} of the test points"
     return f"The data allows ε = {format_radius(assessment.ball.radius)} for {whom}"
 
 
 def training_finding(assessment: Assessment) -> str:
-    """Who is right most often on clean points.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
-    best = max(assessment.models, key=lambda model: model.scores.clean.value)
-    return f"On clean points {best.name} is right most often: {best.scores.clean.value:.0%}"
+    """The clean accuracy of each classifier on the points of the report, the highest first."""
+    order = sorted(assessment.models, key=lambda model: -model.scores.clean.value)
+    shares = ", ".join(f"{model.name} {model.scores.clean.value:.1%}" for model in order)
+    return f"Clean accuracy on these {order[0].scores.clean.total:,} points: {shares}"
 
 
 def bracket_finding(assessment: Assessment) -> str:
-    """The bracket of the subject.
-
-    Args:
-        assessment: the data, the classifiers and their results.
-    """
+    """The bracket of the subject."""
     best = most_proved(assessment)
-    proved, unbroken = best.scores.robust.proved.value, best.scores.robust.unbroken.value
-    return f"Robust accuracy of {best.name} lies between {proved:.0%} and {unbroken:.0%}"
+    proved, unbroken = best.scores.robust.proved, best.scores.robust.unbroken
+    lies = f"lies between {proved.value:.0%} and {unbroken.value:.0%}"
+    if proved.correct == unbroken.correct:
+        lies = f"is {proved.value:.0%}"
+    return f"Robust accuracy of {best.name} {lies} on these {proved.total:,} points"
 
 
-def class_finding(scores: Scores, names: tuple[str, ...]) -> str:
-    """The weakest class beside the strongest.
+def class_finding(scores: Scores, names: Sequence[str]) -> str:
+    """The weakest classes beside the strongest, as far as chance lets them be told apart."""
+    classes, weakest = scores.per_class(), scores.weakest_classes()
+    best = max(classes, key=lambda own: own.strength)
+    lowest, highest = (f"{names[own.label]} ({_strength(own)})" for own in (weakest[0], best))
+    if len(weakest) == len(classes):
+        return f"No class is clearly weakest: from {lowest} to {highest}" if len(classes) > 1 else f"Class {lowest}"
+    if len(weakest) == 1:
+        return f"Class {lowest} is weakest, class {highest} strongest"
+    if len(weakest) > MOST_NAMED:
+        return f"Class {lowest} is lowest; {len(weakest) - 1} more classes may be as weak by chance"
+    *others, last = (f"{names[own.label]} ({_strength(own)})" for own in weakest)
+    return f"Classes {', '.join(others)} and {last} are weakest, class {highest} is strongest"
 
-    Args:
-        scores: the evaluation of one classifier.
-        names: the names of the classes.
-    """
-    proofs = any(own.robust.proved.correct for own in scores.per_class())
-    bound = "proved" if proofs else "unbroken"
-    shares = {names[own.label]: getattr(own.robust, bound).value for own in scores.per_class()}
-    worst, best = min(shares, key=lambda name: shares[name]), max(shares, key=lambda name: shares[name])
-    if shares[worst] == shares[best]:
-        return f"All classes are alike: {shares[best]:.0%} {bound}"
-    return f"Class {worst} is weakest: {shares[worst]:.0%} {bound}, against {shares[best]:.0%} of class {best}"
+
+def _strength(own: ClassScores) -> str:
+    return f"{own.robust.proved.value:.0%} proved, {own.robust.unbroken.value:.0%} unbroken"
 
 
 def confusions(scores: Scores, names: tuple[str, ...], most: int = 5) -> Table:
     """Which class a broken point is read as, the most frequent pairs first.
 
     Args:
-        scores: the evaluation of one classifier.
-        names: the names of the classes.
         most: how many pairs at most; default 5.
     """
     points = scores.points
@@ -114,7 +160,8 @@ def confusions(scores: Scores, names: tuple[str, ...], most: int = 5) -> Table:
         {"class": names[label], "becomes": names[other], "points": count, "of": total[label]}
         for (label, other), count in pairs.most_common(most)
     ]
-    title = "No right answer was changed by an attack"
+    title = "No attack changed a correct answer"
     if rows:
-        title = f"Attacks turn {rows[0]['class']} into {rows[0]['becomes']} most often"
+        first = rows[0]
+        title = f"Attacks turned {first['class']} into {first['becomes']} at {first['points']} of {first['of']} points"
     return table(rows, ["class", "becomes", "points", "of"], title)

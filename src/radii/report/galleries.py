@@ -12,8 +12,8 @@ import numpy as np
 from radii.data.dataset import Data
 from radii.data.gallery import picture
 from radii.geometry.audit import Audit
-from radii.geometry.pairs import closest_pairs
-from radii.rounding import format_radius
+from radii.geometry.audit_tables import closest_pairs
+from radii.tables import format_radius
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,6 @@ def perturbation(clean: Any, adversarial: Any) -> str:
 
     Args:
         clean: the input, pixels in [0, 1].
-        adversarial: the perturbed input.
-
-    Returns:
-        A PNG data URI.
     """
     moved = np.asarray(adversarial, dtype=np.float64) - np.asarray(clean, dtype=np.float64)
     most = np.abs(moved).max()
@@ -65,12 +61,7 @@ def perturbation(clean: Any, adversarial: Any) -> str:
 
 
 def closest_pairs_gallery(audit: Audit, data: Data) -> Gallery:
-    """The closest pairs of training images: what sets the separation.
-
-    Args:
-        audit: has the neighbors.
-        data: has the images.
-    """
+    """The closest pairs of training images: what sets the separation."""
     examples = tuple(
         Example(
             f"{format_radius(float(f'{pair.distance:.3g}'))} apart",

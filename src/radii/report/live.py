@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -20,12 +21,7 @@ REFRESH = f'<meta http-equiv="refresh" content="{EVERY}">'
 
 
 class LiveReport:
-    """What the server shows at the moment.
-
-    Args:
-        plan: the steps of the assessment.
-        store: where their runs appear.
-    """
+    """What the server shows at the moment."""
 
     def __init__(self, plan: AssessmentPlan, store: Store) -> None:
         self._plan, self._store = plan, store
@@ -35,11 +31,7 @@ class LiveReport:
         self.fetched = threading.Event()  # the final page has been sent
 
     def finish(self, text: str) -> None:
-        """From now on the page is ``text``, and it is not asked for again.
-
-        Args:
-            text: the finished page.
-        """
+        """From now on the page is ``text``, and it is not asked for again."""
         self._final = text
 
     def text(self) -> str:
@@ -62,7 +54,7 @@ class LiveReport:
         except InputError:  # too early for figures
             waiting = Prose("Figures come with the audit and the first evaluation. This page renews itself.")
             return Report(f"Assessing {self._plan.source}", (progress, Section("", (waiting,))))
-        return Report(grown.title, (progress, *grown.sections), grown.subtitle, grown.verdict, grown.headline)
+        return replace(grown, sections=(progress, *grown.sections))
 
     def _steps(self) -> Table:
         lines = [(step.describe(), "done" if self._store.is_done(step) else "to do") for step in self._plan.steps]
@@ -74,7 +66,6 @@ def served(live: LiveReport, port: int = 0) -> Iterator[str]:
     """Serve the page on 127.0.0.1 in this context; yields its address.
 
     Args:
-        live: the page.
         port: 0 takes a free one.
     """
 

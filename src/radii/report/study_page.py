@@ -11,14 +11,7 @@ from radii.studies.study import Findings, Study
 
 
 def page(study: Study, evidence: Evidence, findings: Findings, command: str) -> Report:
-    """The page of a study: table, charts, and how to make them again.
-
-    Args:
-        study: the study.
-        evidence: its results.
-        findings: what they say.
-        command: what computes them again.
-    """
+    """The page of a study: table, charts, and how to make them again."""
     known = evidence.environment
     versions = {key: str(value) for key, value in {**known, **known.get("versions", {})}.items() if key != "versions"}
     sections = [
@@ -38,14 +31,7 @@ def save(study: Study, evidence: Evidence, findings: Findings, command: str, pat
     """Write the page (.html), or the charts as pictures.
 
     Args:
-        study: the study.
-        evidence: its results.
-        findings: what they say.
-        command: what computes them again.
         path: the page or the first chart; further charts are beside it, numbered.
-
-    Returns:
-        The files.
     """
     if path.suffix.lower() == ".html":
         return [write(page(study, evidence, findings, command), path)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import pickle
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,23 +19,21 @@ from torch import nn
 
 from radii.data.dataset import Data
 from radii.errors import InputError
+from radii.files import sha256 as file_digest
 from radii.models import MODELS
 from radii.models.adapter import BlackBox, Outputs, adapt
-from radii.models.classifier import Classifier, ask, frozen
-from radii.models.factories import call_factory
-from radii.models.io.bundle import CARD, WEIGHTS, Architecture, load_bundle, read_card
-from radii.models.io.weights import STATE_DICTS, fill
-from radii.models.model_state import ModelState
+from radii.models.classifier import Classifier
+from radii.models.io import CARD, FORMATS, LIBRARIES, WEIGHTS, check_model_name, is_factory
+from radii.models.io.bundle import Architecture, call_factory, load_bundle, read_card
+from radii.models.io.weights import fill
+from radii.networks.calling import ask, frozen
+from radii.networks.model_state import ModelState
 from radii.registry import check_trust, is_import_path, source_file
-from radii.runs.inputs import DataSpec
+from radii.runs.component_specs import DataSpec
 from radii.runs.step import from_json
 from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
 from radii.spec import Spec
-
-FORMATS: dict[str, Literal["pt2", "onnx"]] = {".pt2": "pt2", ".onnx": "onnx"}
-WEIGHTS_ONLY = {*STATE_DICTS, ".safetensors"}
-ONE_WAY = "FILE.py:factory --weights FILE, where factory() returns the network"
 
 
 class UserModel(Spec):
@@ -45,7 +43,7 @@ class UserModel(Spec):
     radius means pixels; empty means none. ``outputs`` says what the network returns.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {"mean": (), "std": (), "outputs": "auto"}
+    omit_if_default: ClassVar[dict[str, Any]] = {"mean": (), "std": (), "outputs": "auto"}
 
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -56,17 +54,22 @@ class UserModel(Spec):
         """Whether the model gives no gradients, so that only black-box attacks apply."""
         return False
 
+    @property
+    def suite(self) -> str:
+        """The suite of a model without gradients; empty for others."""
+        return "black-box" if self.answers_only else ""
+
 
 class ModelFile(UserModel):
-    """A model in files: a bundle (a folder), an exported program (.pt2) or an ONNX graph.
+    """A model in files: a bundle (a folder), an exported program (.pt2), an ONNX graph, or a library's file of trees.
 
     ``sha256`` is that of the content. ``path`` and ``trust`` (import paths that
     a bundle may name, .pt2 files that may be opened) are not hashed.
     """
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"path", "trust"})
+    exclude_from_hash: ClassVar[frozenset[str]] = frozenset({"path", "trust"})
 
-    format: Literal["bundle", "pt2", "onnx"]
+    format: Literal["bundle", "pt2", "onnx", "trees"]
     path: str
     sha256: str
     trust: tuple[str, ...] = ()
@@ -78,7 +81,9 @@ class ModelFile(UserModel):
 
     @property
     def answers_only(self) -> bool:
-        """Whether it is an ONNX graph that torch cannot run; others have gradients."""
+        """Whether it is of trees, or an ONNX graph that torch cannot run; others have gradients."""
+        if self.format == "trees":
+            return True
         from radii.models.io.foreign import open_onnx
 
         return self.format == "onnx" and bool(open_onnx(Path(self.path), self.sha256).obstacle)
@@ -91,6 +96,10 @@ class ModelFile(UserModel):
         _check_content(path, _digest(path), self.sha256)
         if self.format == "pt2":
             return LoadedModel(load_pt2(path, {*self.trust} & {self.path}), self.label)
+        if self.format == "trees":
+            from radii.models.trees.tree_file import read_tree_file
+
+            return LoadedModel(BlackBox(read_tree_file(path)), self.label, has_gradients=False)
         if self.format == "onnx":
             network = open_onnx(path, self.sha256)
             if network.obstacle:
@@ -108,14 +117,15 @@ class ModelFactory(UserModel):
     has changed, the model is another one. ``black_box`` marks an estimator or a function.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {**UserModel.neutral, "black_box": False}
-    unhashed: ClassVar[frozenset[str]] = frozenset({"weights"})
+    omit_if_default: ClassVar[dict[str, Any]] = {**UserModel.omit_if_default, "black_box": False, "decisions": False}
+    exclude_from_hash: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     factory: str
     code: str
     weights: str
     sha256: str
     black_box: bool = False
+    decisions: bool = False  # it only names a class
 
     @property
     def label(self) -> str:
@@ -127,6 +137,11 @@ class ModelFactory(UserModel):
         """Estimators and functions are asked, not differentiated."""
         return self.black_box
 
+    @property
+    def suite(self) -> str:
+        """As of every model; of one that only names a class, the attacks that need no more."""
+        return "decisions" if self.decisions else super().suite
+
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The model in eval mode; ``data`` gives it the input shape and the classes."""
         if data is None:
@@ -134,7 +149,8 @@ class ModelFactory(UserModel):
         model, weights = _built(self.factory, data, seed=0), Path(self.weights)
         if self.weights:
             fill(model, weights)
-        _check_content(weights, _digest(weights) if self.weights else _content(model), self.sha256)
+        own = _answers_of(model, data) if self.sha256.startswith(ANSWERS) else _content(model)
+        _check_content(weights, _digest(weights) if self.weights else own, self.sha256)
         _check_content(Path(self.factory), _code_digest(self.factory), self.code)
         if not isinstance(model, nn.Module):
             return LoadedModel(model, self.factory, has_gradients=False)
@@ -154,7 +170,7 @@ class LibraryModel(UserModel):
     ``sha256`` is that of the weights. ``mean`` and ``std`` are the user's, or else the network's own.
     """
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"weights"})
+    exclude_from_hash: ClassVar[frozenset[str]] = frozenset({"weights"})
 
     library: Literal["timm", "hf"]
     name: str
@@ -211,20 +227,15 @@ def find_model(
         reference: a run's id or the beginning of it, a bundle's folder, a ``.pt2`` or ``.onnx`` file,
             ``package.module:factory``, ``file.py:factory``, ``timm:NAME`` or ``hf:REPOSITORY``; with ``weights`` also
             the name of a model of this package.
-        weights: safetensors or a state dict of torch, for a factory.
         trust: import paths that a run or bundle may name, and ``.pt2`` files that may be opened.
         store: where runs are looked up; :meth:`Store.default` by default.
         data: what the model is used on; a factory that brings its own weights is called with its shape and classes.
         mean: per channel, subtracted from the pixels before the network.
         std: per channel, by which the pixels are divided.
-        outputs: what the model returns.
-
-    Raises:
-        InputError: there is no such model, or it would run code that was not trusted.
     """
     source = _find(reference, weights, trust, store or Store.default(), data)
     wanted = {"mean": tuple(mean), "std": tuple(std), "outputs": outputs}
-    wanted = {key: value for key, value in wanted.items() if value != UserModel.neutral[key]}
+    wanted = {key: value for key, value in wanted.items() if value != UserModel.omit_if_default[key]}
     if wanted and isinstance(source, Train):
         raise InputError(
             f"{reference} is a run of radii, which has its preprocessing inside: leave out --mean and --std."
@@ -237,24 +248,15 @@ def _find(
 ) -> ModelSource:
     path = Path(reference)
     library, _, name = reference.partition(":")
-    if weights is not None and not weights.is_file():
-        raise InputError(f"The weights {weights} do not exist.")
-    if library in ("timm", "hf") and name:
+    check_model_name(reference, weights, store.named)
+    if library in LIBRARIES and name:
         return _find_in_library(library, name, weights, data)  # type: ignore[arg-type]
-    if path.suffix in (*FORMATS, *WEIGHTS_ONLY) and not path.is_file():
-        raise InputError(f"The model {path} does not exist.")
     if path.suffix in FORMATS:
         trusted = path.resolve() in {Path(name).resolve() for name in trust}
         return ModelFile(
             format=FORMATS[path.suffix], path=str(path), sha256=_digest(path), trust=(str(path),) if trusted else ()
         )
-    if path.suffix in WEIGHTS_ONLY:
-        raise InputError(
-            f"{reference} holds weights only; give the network too: {ONE_WAY} (here --weights {reference})."
-        )
-    if path.suffix == ".py":
-        raise InputError(f"{reference} is a file of Python; name the function that returns the network: {ONE_WAY}.")
-    if not (path / CARD).is_file() and (is_import_path(reference) or (weights is not None and reference in MODELS)):
+    if is_factory(reference, weights):
         return _find_factory(reference, weights, data)
     run = Run(path) if (path / CARD).is_file() else store.find(reference)
     if not (run.folder / CARD).is_file():
@@ -265,16 +267,25 @@ def _find(
     )
 
 
+def command_words(sources: Sequence[ModelSource]) -> list[str]:
+    """The models as options of ``radii assess``; what they expect and return is said once for all of them."""
+    words: list[str] = []
+    shared: dict[str, str] = {}
+    for source in sources:
+        words += ["--model", source.run_id if isinstance(source, Train) else getattr(source, "path", source.label)]
+        if weights := getattr(source, "weights", ""):
+            words += ["--weights", weights]
+        if isinstance(source, UserModel):
+            shared |= {f"--{name}": ",".join(f"{own:g}" for own in getattr(source, name)) for name in ("mean", "std")}
+            shared["--outputs"] = "" if source.outputs == "auto" else source.outputs
+    return words + [word for option, value in shared.items() if value for word in (option, value)]
+
+
 def load_model(source: ModelSource, store: Store, data: Data | None = None) -> LoadedModel:
     """Load a model in eval mode and check that it fits the data.
 
     Args:
         source: the model; the run of a :class:`Train` step must be in ``store``.
-        store: the run store.
-        data: the dataset that the model is used on.
-
-    Raises:
-        InputError: the files have changed, or the model takes other inputs or has other classes than ``data``.
     """
     if isinstance(source, Train):
         model, architecture = load_bundle(store.folder(source), trust={source.model.name})
@@ -294,11 +305,21 @@ def _adapted(loaded: LoadedModel, source: UserModel, data: Data | None) -> Loade
     channels = {len(values) for values in (source.mean, source.std)} - {0, 1, x.shape[1]}
     if channels:
         raise InputError(f"--mean and --std have {max(channels)} channels, inputs of {data.name} have {x.shape[1]}.")
-    inside = loaded.model if isinstance(loaded.model, nn.Module) else adapt(loaded.model, x, outputs=source.outputs)
+    inside = loaded.model if isinstance(loaded.model, nn.Module) else _asked(loaded.model, x, source, data)
     model = adapt(_normalized(inside, source), x, outputs=source.outputs)
     with torch.no_grad(), frozen(model):
         _check_fit(loaded.name, data.shape, ask(model, x).shape[1], data)
     return replace(loaded, model=model.eval(), has_gradients=loaded.has_gradients and not isinstance(inside, BlackBox))
+
+
+def _asked(model: Any, x: torch.Tensor, source: UserModel, data: Data) -> nn.Module:
+    """An estimator or a function as a module; an estimator gets the columns of the table to which it was fitted."""
+    rules = data.train.rules
+    if rules is not None:
+        from radii.models.estimators import of_columns
+
+        model = of_columns(model, rules.names, rules.one_hot)
+    return adapt(model, x, outputs=source.outputs, classes=len(data.classes))
 
 
 def _normalized(model: nn.Module, source: UserModel) -> nn.Module:
@@ -312,15 +333,41 @@ def _find_factory(reference: str, weights: Path | None, data: DataSpec | None) -
         return ModelFactory(factory=reference, code=code, weights=str(weights), sha256=_digest(weights))
     if data is None:
         raise InputError(f"The model {reference!r} needs its weights: --weights FILE.")
-    models = [_built(reference, data.load(), seed) for seed in (0, 1)]
+    loaded = data.load()
+    models = [_built(reference, loaded, seed) for seed in (0, 1)]
     first, second = (_content(model) for model in models)
+    if first != second and not isinstance(models[0], nn.Module):  # some libraries never write the same pickle twice
+        first, second = (_answers_of(model, loaded) for model in models)
     if first != second:
         raise InputError(
             f"The model {reference!r} is another one each time it is built: its weights are random. Give them: "
             "--weights FILE (.pth or .safetensors), or load them in the factory."
         )
     black_box = not isinstance(models[0], nn.Module) or isinstance(models[0], BlackBox)
-    return ModelFactory(factory=reference, code=code, weights="", sha256=first, black_box=black_box)
+    decisions = black_box and _only_names_classes(models[0], loaded)
+    return ModelFactory(
+        factory=reference, code=code, weights="", sha256=first, black_box=black_box, decisions=decisions
+    )
+
+
+def _only_names_classes(model: Any, data: Data) -> bool:
+    if isinstance(model, nn.Module) or not hasattr(model, "predict"):
+        return bool(getattr(model, "decisions", False))
+    if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
+        return False
+    box = _asked(model, data.test.tensors(range(min(8, len(data.test))))[0], UserModel(), data)
+    return isinstance(box, BlackBox) and box.decisions
+
+
+ANSWERS = "answers "  # before a digest of answers in place of one of content
+
+
+def _answers_of(model: Any, data: Data) -> str:
+    """A digest of an estimator's answers at test points, for one whose pickle is another one each time."""
+    x = data.test.tensors(range(min(256, len(data.test))))[0]
+    with torch.no_grad():
+        answers = _asked(model, x, UserModel(), data)(x)
+    return ANSWERS + hashlib.sha256(answers.numpy().tobytes()).hexdigest()
 
 
 def _find_in_library(
@@ -383,13 +430,16 @@ def _check_fit(name: str, input_shape: tuple[int, ...], classes: int, data: Data
 
 
 def _digest(path: Path) -> str:
-    """The sha256 of a file; of a bundle, that of its two files' digests."""
+    """The sha256 of a file, of ONNX with the files of its weights; of a bundle, that of its two files' digests."""
     if path.is_dir():
         return hashlib.sha256(f"{_digest(path / CARD)} {_digest(path / WEIGHTS)}".encode()).hexdigest()
     if not path.is_file():
         raise InputError(f"The model needs {path}, which does not exist.")
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    if path.suffix != ".onnx":
+        return file_digest(path)
+    from radii.networks.onnx_content import content_digest
+
+    return content_digest(path)
 
 
 def _code_digest(factory: str) -> str:

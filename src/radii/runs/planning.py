@@ -14,15 +14,16 @@ from radii.data.dataset import Data, Preprocessing
 from radii.errors import InputError, checked
 from radii.models import MODELS
 from radii.models.io.bundle import Architecture, load_bundle
-from radii.runs.inputs import Component, DataSpec
-from radii.runs.inputs import data_spec as content_spec
+from radii.runs.component_specs import Component, DataSpec
+from radii.runs.component_specs import data_spec as content_spec
+from radii.runs.step_results import TrainResult
 from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
 from radii.spec import explain, setting_names
 from radii.threat import Ball
-from radii.training.certified import certified_plan
+from radii.training.logs import TrainingLog, logged_to, open_log
 from radii.training.objectives import METHODS
-from radii.training.recipes import Plan, laid_over, plan
+from radii.training.recipes import RULES, Plan, deep_merge, plan
 from radii.training.schedule import Recipe
 
 MODEL, METHOD = "simple-convnet", "natural"  # what is trained unless the user says otherwise
@@ -38,18 +39,13 @@ class TrainedModel:
     run: Run
 
     @property
-    def result(self) -> dict[str, Any]:
+    def result(self) -> TrainResult:
         """Accuracies and the history of the training."""
-        return self.run.result
+        return self.run.read(TrainResult)
 
 
 def data_spec(data: str | Data, store: Store) -> DataSpec:
-    """The spec of a dataset.
-
-    Args:
-        data: a name as on the command line, or a dataset in memory, which is written beside the runs.
-        store: the run store.
-    """
+    """The spec of a dataset."""
     return content_spec(data, store.root / "inputs")
 
 
@@ -65,17 +61,9 @@ def train_step(
     """The training step of a model and a method by name.
 
     Args:
-        data: the dataset.
-        model: a name or an import path.
         method: how to train; a name or an import path.
         settings: KEY=VALUE settings as nested sections, for example
             ``{"model": {"widen": 0.5}, "optimizer": {"lr": 0.1}, "epochs": 5}``.
-        preprocessing: what happens to inputs inside the model.
-        seed: the seed of every random stream.
-        extra: more training points: the train split of another dataset.
-
-    Raises:
-        InputError: a name or a setting is not known; all mistakes are reported at once.
     """
     recipe = {key: value for key, value in (settings or {}).items() if key not in ("model", "method")}
     try:
@@ -118,36 +106,32 @@ def named_training(
     """The training step of a recipe by name, scaled to a budget and changed by the user's own words.
 
     Args:
-        data: the dataset.
         model: a name or an import path; the recipe's by default, else ``simple-convnet``.
         method: how to train; the recipe's by default, else ``natural``.
-        recipe: the name of a paper's recipe, or ``certified``.
-        budget: scales the recipe; ``paper`` by default, ``cpu`` for ``certified``.
-        threat: what ``certified`` shall prove.
-        settings: KEY=VALUE settings, laid over the recipe's.
+        budget: scales the recipe; ``paper`` by default, ``cpu`` for radii's own.
+        threat: of radii's own recipes.
         preprocessing: the recipe's by default, else ``center``.
-        seed: the seed of every random stream.
-        extra: more training points: the train split of another dataset.
     """
     sections: Settings = {}
     if recipe is not None:
-        if recipe == "certified":
-            scaled = _certified(data, budget, threat, model or method)
+        if recipe in RULES:
+            scaled = _by_rule(recipe, data, budget, threat, model or method)
         else:
             scaled = plan(recipe, budget or "paper", model, method)
         model, method, preprocessing = scaled.model, scaled.method, preprocessing or scaled.preprocessing
         sections = scaled.settings
-    sections = laid_over(sections, settings or {})
+    sections = deep_merge(sections, settings or {})
     return train_step(data, model or MODEL, method or METHOD, sections, preprocessing or "center", seed, extra)
 
 
-def _certified(data: DataSpec, budget: Budget | None, threat: Ball | None, name: str | None) -> Plan:
+def _by_rule(recipe: str, data: DataSpec, budget: Budget | None, threat: Ball | None, name: str | None) -> Plan:
     """The recipe that follows from the data and the threat."""
     if name is not None:
-        raise InputError("The recipe certified chooses the model and the method; leave --model and --method out.")
-    if threat is None:
-        raise InputError("The recipe certified needs a threat to prove, for example l2:0.5.")
-    return certified_plan(data.load().train, threat, budget or "cpu")
+        raise InputError(f"The recipe {recipe} chooses the model and the method; leave --model and --method out.")
+    if threat is None and recipe != "standard":
+        raise InputError(f"The recipe {recipe} needs a threat, for example l2:0.5.")
+    planned: Plan = RULES.factory(recipe)(data.load().train, threat, budget or "cpu")
+    return planned
 
 
 @checked
@@ -165,6 +149,7 @@ def train(
     seed: int = 0,
     store: Store | None = None,
     extra: str | Data | None = None,
+    log: TrainingLog | str | None = None,
 ) -> TrainedModel:
     """Train a classifier, or load the one that the same call has trained before.
 
@@ -172,9 +157,10 @@ def train(
         data: a name as on the command line, or a dataset in memory.
         model: a name or an import path; the recipe's by default, else ``simple-convnet``.
         method: how to train; the recipe's by default, else ``natural``.
-        recipe: length, batches, optimizer and augmentation; or the name of a paper's recipe; or ``certified``.
-        budget: scales a recipe by name; ``paper`` by default, ``cpu`` for ``certified``.
-        threat: what the recipe ``certified`` shall prove, for example ``"l2:0.5"``.
+        recipe: ``standard``, ``robust`` or ``certified``, which choose everything else; or length, batches,
+            optimizer and augmentation; or the name of a paper's recipe.
+        budget: scales a recipe by name; ``paper`` by default, ``cpu`` for the first three.
+        threat: what ``robust`` shall withstand and ``certified`` prove, for example ``"l2:0.5"``.
         model_arguments: arguments of the model, for example ``{"width": 32}``.
         method_arguments: arguments of the method, for example ``{"threat": "linf:8/255"}``.
         preprocessing: ``none``, ``center`` or ``standardize``, inside the model; the recipe's, else ``center``.
@@ -182,6 +168,8 @@ def train(
         store: where the run is kept; :meth:`Store.default` by default.
         extra: more training points, as ``data``: its train split; the recipe's ``extra_share`` says how many of
             a batch.
+        log: where loss and accuracy of every step go: ``tensorboard:FOLDER``, ``csv:FILE`` or a
+            :class:`~radii.training.logs.TrainingLog` of your own. A run that the store has is not trained again.
 
     Returns:
         The model in eval mode, its architecture and its run.
@@ -205,18 +193,13 @@ def train(
         seed=seed,
         extra=None if extra is None else data_spec(extra, store),
     )
-    return load_trained(store.ensure(step), trust={step.model.name})
+    logs = () if log is None else (open_log(log) if isinstance(log, str) else log,)
+    with logged_to(*logs):
+        run = store.ensure(step)
+    return load_trained(run, trust={step.model.name})
 
 
 def load_trained(run: Run, trust: Collection[str] = ()) -> TrainedModel:
-    """The classifier of a training run.
-
-    Args:
-        run: the run.
-        trust: import paths that the run may name.
-
-    Raises:
-        InputError: the run holds no model, or names code that is not in ``trust``.
-    """
+    """The classifier of a training run."""
     model, architecture = load_bundle(run.folder, trust)
     return TrainedModel(model, architecture, run)

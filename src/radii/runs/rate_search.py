@@ -14,7 +14,8 @@ import numpy as np
 from radii.errors import InputError
 from radii.randomness import numpy_stream
 from radii.runs.executors import Observer, executor_named, raise_failures
-from radii.runs.steps.train_step import Fit, Train
+from radii.runs.step_results import TrainResult
+from radii.runs.steps.train_step import Train
 from radii.runs.store import Run, Store
 
 DIVERGED = "Training diverged"
@@ -54,15 +55,6 @@ def draw_rates(trials: int, low: float, high: float, seed: int) -> list[float]:
 
     Slices keep every draw log-uniform and leave no gap by chance. Rates have three
     significant digits, so that the commands that repeat them are short.
-
-    Args:
-        trials: how many rates.
-        low: the smallest rate.
-        high: the largest rate.
-        seed: of the draws.
-
-    Raises:
-        InputError: there are no trials, or 0 < low < high is false.
     """
     if trials < 1 or not 0 < low < high:
         raise InputError(f"A search needs trials and 0 < low < high, got {trials} trials in [{low:g}, {high:g}].")
@@ -70,12 +62,10 @@ def draw_rates(trials: int, low: float, high: float, seed: int) -> list[float]:
     return [float(f"{low * (high / low) ** part:.3g}") for part in place]
 
 
-def trial_steps(template: Train, rates: Sequence[float], validation: float) -> list[Train]:
+def _trial_steps(template: Train, rates: Sequence[float], validation: float) -> list[Train]:
     """One training for each rate.
 
     Args:
-        template: the training, whose learning rate is replaced.
-        rates: the rates.
         validation: share of the train split that is held out and tested on.
     """
     steps = []
@@ -92,13 +82,10 @@ def search_rates(
     """Train at every rate; a training that diverges is recorded as such and does not stop the others.
 
     Args:
-        template: the training, whose learning rate is replaced.
-        rates: the rates to try.
-        store: where the runs are kept.
         validation: share of the train split that is held out.
         workers: worker processes; 0 computes in this process, None takes one per core.
     """
-    steps = trial_steps(template, rates, validation)
+    steps = _trial_steps(template, rates, validation)
     failures = executor_named("processes", workers).run(steps, store, Observer())
     raise_failures({run_id: error for run_id, error in failures.items() if DIVERGED not in str(error)})
     return RateSearch(tuple(_trial(step, store) for step in steps))
@@ -109,5 +96,5 @@ def _trial(step: Train, store: Store) -> RateTrial:
     if not store.is_done(step):
         return RateTrial(rate, None, None, None)
     run = Run(store.folder(step))
-    fit = Fit.of(run)
-    return RateTrial(rate, fit.test_accuracy, fit.train_accuracy, run.id)
+    result = run.read(TrainResult)
+    return RateTrial(rate, result.test_accuracy, result.train_accuracy, run.id)

@@ -7,18 +7,16 @@ for it, because it has the same hash.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
 from radii.errors import InputError, unknown_name
 from radii.registry import Registry
-from radii.runs.inputs import DataSpec
+from radii.runs.component_specs import DataSpec
+from radii.runs.step_results import StepResult
 from radii.runs.store import Workspace
 from radii.spec import Spec, explain
 
@@ -32,46 +30,37 @@ STEPS = Registry(
         "certify": "radii.runs.steps.certify_step:Certify",
         "gate": "radii.runs.steps.gate_step:Gate",
         "prove": "radii.runs.steps.prove_step:Prove",
-        "theory": "radii.papers.paper_steps:Theory",
-        "formula": "radii.papers.paper_steps:Formula",
-        "volume": "radii.papers.paper_steps:MeasureVolume",
-        "interclass": "radii.papers.paper_steps:MeasureInterclassDistance",
-        "spectrum": "radii.papers.paper_steps:MeasureSpectrum",
-        "one-dimension": "radii.papers.one_dimension:OneDimension",
-        "nearby-accuracy": "radii.papers.nearby_accuracy:NearbyAccuracy",
-        "neighbor-distances": "radii.papers.paper_steps:MeasureNeighborDistances",
+        "verify": "radii.runs.steps.verify_step:Verify",
+    },
+)
+# Where a step's Result can be had without loading the step, and torch with it; else it is taken from the step.
+RECORDS = Registry(
+    "record",
+    {
+        "train": "radii.runs.step_results:TrainResult",
+        "audit": "radii.runs.audit_record:AuditResult",
+        "evaluate": "radii.runs.step_results:EvaluateResult",
+        "attack": "radii.runs.step_results:AttackStepResult",
+        "certify": "radii.runs.step_results:CertifyResult",
+        "gate": "radii.runs._gate_record:GateStepResult",
+        "prove": "radii.runs.step_results:ProveResult",
+        "verify": "radii.runs.step_results:VerifyResult",
     },
 )
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How much work a step is, to estimate its time from steps like it.
+class Step(Spec):
+    """A piece of work. ``revision`` is raised when the code's meaning changes.
 
-    ``keys`` identify comparable steps, the most specific key first; the time
-    of comparable steps is proportional to ``amount`` (optimizer steps, points).
+    ``Result`` is the record that :meth:`perform` returns: a frozen subclass of
+    :class:`~radii.runs.step_results.StepResult`. The store writes it to ``result.json``, and ``run.read(Result)`` and
+    ``run.result`` give an equal one back. Arrays are no part of it: a step writes them into files beside
+    (:mod:`radii.runs.record_files`). Results are not hashed, so a record may grow: a field added later needs a
+    default, which older runs have.
     """
 
-    keys: tuple[str, ...]
-    amount: float
-
-    @classmethod
-    def of(cls, kind: str, *levels: object, amount: float = 1.0) -> Effort:
-        """The effort of a step.
-
-        Args:
-            kind: of the step.
-            levels: JSON data that identifies comparable steps, the most specific first.
-            amount: work in units that time is proportional to.
-        """
-        texts = (json.dumps([kind, level], sort_keys=True, default=str) for level in levels)
-        return cls(tuple(hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts), amount)
-
-
-class Step(Spec):
-    """A piece of work. ``revision`` is raised when the code's meaning changes."""
-
     kind: ClassVar[str]
+    Result: ClassVar[type[StepResult]]
     revision: ClassVar[int] = 1
 
     @property
@@ -97,13 +86,32 @@ class Step(Spec):
         subject = data.source if isinstance(data, DataSpec) else getattr(self, "name", "")
         return f"{self.kind} {subject}".strip()
 
-    def effort(self) -> Effort:
-        """What the time of this step depends on; by default everything but its seed."""
-        return Effort.of(self.kind, {**self.canonical(), "seed": None})
+    def setup(self) -> str:
+        """The step with all that its figures depend on, in words; tables and claims print it."""
+        fields = ", ".join(f"{name} {_worded(getattr(self, name))}" for name in type(self).model_fields)
+        return f"{self.kind}: {fields}"
 
     @abstractmethod
-    def perform(self, work: Workspace) -> dict[str, Any]:
-        """Do the work in ``work.folder``; the returned JSON becomes ``result.json``."""
+    def perform(self, work: Workspace) -> StepResult:
+        """Do the work in ``work.folder``; the record that is returned, a :attr:`Result`, becomes ``result.json``."""
+
+
+def _worded(value: Any) -> str:
+    """A field of a step: data by its source, a step that it needs by its setup."""
+    if isinstance(value, DataSpec):
+        return value.source
+    return f"({value.setup()})" if isinstance(value, Step) else str(value)
+
+
+def model_setup(model: Any) -> str:
+    """How the network that a step is about came to be: its training, or the label of a user's own."""
+    return model.setup() if isinstance(model, Step) else str(model.label)
+
+
+def result_type(kind: str) -> type[StepResult]:
+    """The record of a ``kind`` of steps."""
+    record: type[StepResult] = RECORDS.entry(kind) if kind in RECORDS else STEPS.entry(kind).Result
+    return record
 
 
 def plan(steps: Sequence[Step]) -> list[Step]:
@@ -121,14 +129,7 @@ def plan(steps: Sequence[Step]) -> list[Step]:
 
 
 def from_json(content: dict[str, Any]) -> Step:
-    """The step that :meth:`Step.to_json` wrote, on this machine or another.
-
-    Args:
-        content: the JSON data: kind, revision and fields.
-
-    Raises:
-        InputError: the kind is unknown, its revision is another, or a field is not valid.
-    """
+    """The step that :meth:`Step.to_json` wrote, on this machine or another."""
     kind = content.get("step")
     if not isinstance(kind, str) or kind not in STEPS:
         raise unknown_name("step", str(kind), STEPS)

@@ -13,9 +13,8 @@ is ever stale; they only save work. What makes results right is the commit: the
 checksums of a folder's files are written last, all files are synced to disk, and the
 folder is renamed into ``runs`` whole; if somebody else was first, ours is dropped.
 
-Checksums are compared whenever a run is used. A damaged run is moved aside and
-computed again. Runs of versions before manifests are taken as they are;
-``radii runs check`` gives them a manifest.
+Checksums are compared whenever a run is used. A damaged run, also one without
+checksums, is moved aside and computed again.
 """
 
 from __future__ import annotations
@@ -27,20 +26,23 @@ import logging
 import os
 import platform
 import shutil
+import subprocess
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radii.atomic import is_unfinished, sync, sync_all, write_whole
-from radii.checksums import MANIFEST, damage, write_manifest
-from radii.environment import runs_folder, step_threads
 from radii.errors import InputError
+from radii.files import damage, is_unfinished, sync, sync_all, write_manifest, write_whole
+from radii.process import runs_folder, step_threads
 from radii.randomness import fixed_arithmetic
+from radii.runs.step_results import R, StepResult, parse_result
 from radii.spec import read_json
 from radii.tables import Table, Tabular, listing
 
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from radii.runs.step import Step
 
 CHECKPOINT = "checkpoint.safetensors"
-PARTS = ("spec.json", "result.json", "env.json")  # of every run
+RESULT = "result.json"
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,24 @@ class Run(Tabular):
         return read_json(self.folder / "spec.json", "the spec of a run")
 
     @property
-    def result(self) -> dict[str, Any]:
-        """What came out."""
-        return read_json(self.folder / "result.json", "the result of a run")
+    def content(self) -> dict[str, Any]:
+        """What came out, as ``result.json`` has it."""
+        return read_json(self.folder / RESULT, "the result of a run")
+
+    def read(self, record: type[R]) -> R:
+        """What came out, as the record that the step returned.
+
+        Args:
+            record: its type: ``run.read(Train.Result)``.
+        """
+        return parse_result(self.content, record, f"The result of the run {self.id}")
+
+    @property
+    def result(self) -> StepResult:
+        """What came out, as the record of the run's kind."""
+        from radii.runs.step import result_type
+
+        return self.read(result_type(self.kind))
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -96,14 +113,19 @@ class Run(Tabular):
         return read_json(self.folder / "env.json", "the environment of a run")
 
     @property
+    def committed(self) -> datetime:
+        """When it was finished; no result depends on it."""
+        return datetime.fromtimestamp(self.folder.stat().st_mtime, UTC)
+
+    @property
     def cpu_seconds(self) -> float | None:
-        """CPU time of all threads; None where it is not known: runs of older versions, and resumed ones."""
+        """CPU time of all threads; None where it is not known: resumed runs."""
         environment = self.environment
         return None if environment.get("resumed") else environment.get("cpu_seconds")
 
     def table(self) -> Table:
         """The figures of its result, in a line each; nested ones and lists are left out."""
-        lines = [(name, value) for name, value in self.result.items() if isinstance(value, str | int | float)]
+        lines = [(name, value) for name, value in self.content.items() if isinstance(value, str | int | float)]
         return listing(self.id, ("figure", "value"), lines)
 
     @property
@@ -111,25 +133,9 @@ class Run(Tabular):
         """Bytes on disk."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
-    @property
-    def has_manifest(self) -> bool:
-        """Whether its checksums were written down; runs of older versions have none."""
-        return (self.folder / MANIFEST).exists()
-
     def damage(self, fresh: bool = False) -> str | None:
-        """What is wrong with this run's files, in a few words; None if nothing is.
-
-        Args:
-            fresh: read every file again, whatever is remembered of it.
-        """
-        if self.has_manifest:
-            return damage(self.folder, fresh)
-        try:
-            for name in PARTS:
-                read_json(self.folder / name, "a file of a run")
-        except InputError as error:
-            return str(error).rstrip(".")
-        return None
+        """What is wrong with this run's files, in a few words; None if nothing is."""
+        return damage(self.folder, fresh)
 
 
 @dataclass(frozen=True)
@@ -167,10 +173,14 @@ class Store:
         Raises:
             InputError: there is no such run, there are several, or it is damaged.
         """
+        return _undamaged(self.named(reference))
+
+    def named(self, reference: str) -> Run:
+        """The run that a user names; its files are not read."""
         as_path = Path(reference)
         if (as_path / "spec.json").is_file():
-            return _undamaged(Run(as_path))
-        return _undamaged(self._only(self._matching(reference), reference))
+            return Run(as_path)
+        return self._only(self._matching(reference), reference)
 
     def _matching(self, reference: str) -> list[Run]:
         runs = self.runs() if reference else []
@@ -183,7 +193,9 @@ class Store:
         if not matches:
             raise InputError(f"No run in {self.root} is called {reference!r}. `radii runs` lists them.")
         if len(matches) > 1:
-            raise InputError(f"{reference!r} fits {len(matches)} runs, {matches[0].id} and {matches[1].id} among them.")
+            newest = sorted(matches, key=lambda run: run.folder.stat().st_mtime, reverse=True)[:3]
+            shown = ", ".join(f"{run.id} ({_origin(run)})" for run in newest)
+            raise InputError(f"{reference!r} fits {len(matches)} runs, the newest are {shown}.")
         return matches[0]
 
     def own(self, reference: str) -> Run:
@@ -202,10 +214,10 @@ class Store:
         """
         if run.folder.absolute().parent != (self.root / "runs").absolute() or run not in self.runs():
             raise InputError(f"{run.folder} is no run of {self.root}; nothing was deleted.")
-        grave = self.root / "work" / f".deleted-{run.id}-{os.getpid()}"
-        grave.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(run.folder, grave)
-        shutil.rmtree(grave)
+        trash = self.root / "work" / f".deleted-{run.id}-{os.getpid()}"
+        trash.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(run.folder, trash)
+        shutil.rmtree(trash)
 
     def ensure(self, step: Step) -> Run:
         """The step's run, computed unless it is there; inputs first.
@@ -237,7 +249,7 @@ class Store:
         folder.mkdir(parents=True)
         try:
             fill(folder)
-            if Run(folder).has_manifest and (reason := damage(folder)) is not None:
+            if (reason := damage(folder)) is not None:
                 raise InputError(f"The run {step.run_id} was damaged on its way: {reason}.")
             _write_json(folder / "spec.json", step.to_json())  # the other machine's names other paths
             write_manifest(folder)
@@ -275,7 +287,7 @@ class Store:
     def is_finished(self, step: Step) -> bool:
         """Whether the step's work is finished but not committed yet: a kill came between the two."""
         folder = self.root / "work" / step.run_id
-        return (folder / MANIFEST).exists() and damage(folder) is None
+        return damage(folder) is None
 
     def _compute(self, step: Step) -> None:
         folder = self.root / "work" / step.run_id
@@ -284,12 +296,12 @@ class Store:
             try:
                 _write_json(folder / "spec.json", step.to_json())
                 resumed = any(folder.glob(f"*{CHECKPOINT}"))
-                started, used = time.monotonic(), cpu_clock()
+                started, used = time.monotonic(), _cpu_clock()
                 with fixed_arithmetic(step_threads()):
-                    outcome = step.perform(Workspace(folder, self))
-                    spent = time.monotonic() - started, cpu_clock() - used
+                    result = _performed(step, Workspace(folder, self))
+                    spent = time.monotonic() - started, _cpu_clock() - used
                     _write_json(folder / "env.json", environment(*spent, resumed))
-                _write_json(folder / "result.json", outcome)
+                write_whole(folder / RESULT, result.text().encode(), durable=False)
                 _clear(folder)
                 write_manifest(folder)
             except Exception as error:
@@ -319,6 +331,14 @@ def _undamaged(run: Run) -> Run:
     return run
 
 
+def _performed(step: Step, work: Workspace) -> StepResult:
+    result = step.perform(work)
+    if not isinstance(result, step.Result):
+        wanted = step.Result.__name__
+        raise InputError(f"The step {step.kind} must return a {wanted}, got {type(result).__name__} instead.")
+    return result
+
+
 def _clear(folder: Path) -> None:
     """Remove what only served the work: checkpoints, the note of an earlier failure, what a killed writer left."""
     for path in [*folder.glob(f"*{CHECKPOINT}"), folder / "error.json"]:
@@ -328,19 +348,13 @@ def _clear(folder: Path) -> None:
             path.unlink()
 
 
-def cpu_clock() -> float:
+def _cpu_clock() -> float:
     """CPU seconds of this process and of those that it started and that ended, all threads together."""
     return sum(os.times()[:4])
 
 
 def environment(seconds: float, cpu_seconds: float, resumed: bool) -> dict[str, Any]:
-    """What a result depends on beyond its spec, and the time it took; recorded, never hashed.
-
-    Args:
-        seconds: by the clock.
-        cpu_seconds: of all threads.
-        resumed: whether an earlier process did a part of the work, whose time is not counted.
-    """
+    """What a result depends on beyond its spec, and the time it took; recorded, never hashed."""
     import torch
 
     packages = ("radii", "torch", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
@@ -355,7 +369,25 @@ def environment(seconds: float, cpu_seconds: float, resumed: bool) -> dict[str, 
         "mkldnn": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled,
         "matmul_precision": torch.get_float32_matmul_precision(),
         "versions": {name: _version(name) for name in packages},
+        "commit": _commit(),
     }
+
+
+@cache
+def _commit() -> str:
+    """The commit of the source tree that runs, with a plus if it has changes; a package that was installed has none."""
+    tree = Path(__file__).parents[3]
+    if not (tree / ".git").exists():
+        return "not recorded"
+    git = ("git", "--no-optional-locks", "-C", str(tree))
+    try:
+        head, changes = (
+            subprocess.run([*git, *words], capture_output=True, text=True, timeout=20, check=True).stdout
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no"))
+        )
+    except (OSError, subprocess.SubprocessError):  # no git on this machine, or a tree of somebody else
+        return "not recorded"
+    return head.strip() + ("+" if changes.strip() else "")
 
 
 def _version(package: str) -> str:
@@ -373,3 +405,13 @@ def _record_failure(folder: Path, error: Exception) -> None:
 def _write_json(path: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, indent=2, sort_keys=True, allow_nan=False)
     write_whole(path, text.encode(), durable=False)  # the manifest waits for all files of a run together
+
+
+def _origin(run: Run) -> str:
+    """Dataset and date of a run."""
+    when = datetime.fromtimestamp(run.folder.stat().st_mtime, UTC).strftime("%Y-%m-%d")
+    try:
+        data = run.spec["spec"].get("data") or {}
+    except InputError:  # it is damaged
+        data = {}
+    return f"{data.get('source', '')} {when}".strip()

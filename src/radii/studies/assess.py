@@ -1,59 +1,77 @@
-"""The whole question about a dataset: what it allows, what two classifiers reach, what is proved and broken."""
+"""The whole question about a dataset: what it allows, what three classifiers reach, what is proved and broken."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
+from radii import progress
+from radii.change import Change
 from radii.data.dataset import Data
 from radii.errors import InputError, checked
+from radii.evaluation.evaluate import look_first
+from radii.evaluation.paired import unlike_attacks
+from radii.evaluation.requirement import Requirement
 from radii.evaluation.scores import Scores
+from radii.geometry.audit import Audit
+from radii.models.classifier import torch_device
+from radii.runs.component_specs import DataSpec, ball_on, choose_rows
 from radii.runs.executors import run_steps
-from radii.runs.model_source import ModelSource
+from radii.runs.model_source import ModelSource, command_words, load_model
 from radii.runs.planning import data_spec
-from radii.runs.score_files import load_scores
 from radii.runs.step import Step
 from radii.runs.steps import AuditStep, Evaluate, Train
+from radii.runs.steps.audit_step import load_audit
+from radii.runs.steps.evaluate_step import load_scores
 from radii.runs.steps.train_step import Fit
 from radii.runs.store import Run, Store
-from radii.studies.reference_classifiers import INPUTS_SHOWN, INTERVAL, LIPSCHITZ, REFERENCES, STANDARD, classifiers
-from radii.studies.usual_threats import usual_threat
+from radii.studies.assessment_defaults import (
+    CERTIFIED,
+    INPUTS_SHOWN,
+    REFERENCES,
+    STANDARD,
+    classifiers,
+    usual_threat,
+)
 from radii.tables import Field, Table, table
 from radii.threat import Ball
 
 if TYPE_CHECKING:
+    from radii.studies._subset_curve import SubsetCurve
     from radii.studies.scaling_forecast import Forecast
-    from radii.studies.subset_curve import SubsetCurve
 
+FIRST = 100  # points on which a user's model is tried before the audit
 PARTS = 4  # steps among which the points are divided where each takes its time of complete verification
 
 
 @dataclass(frozen=True)
 class DataLimits:
-    """What an audit step says of the data: how far classification can be robust at the threat's radius."""
+    """What an audit says of the data: how far classification can be robust at the threat's radius."""
 
     verdict: tuple[str, ...]
     share_possible: float  # of the test points
     contradictory: int  # inputs with two labels
     rule_astuteness: float  # share of test points on which the nearest-neighbor rule is proved right
     distances: dict[str, NDArray[np.float64]]  # per split, to the nearest training point of another class
+    nearest: NDArray[np.int64] | None = None  # of each test point, the row of that training point; -1: there is none
 
     @classmethod
-    def of(cls, run: Run) -> DataLimits:
-        """Read from the run of an audit step."""
-        result = run.result
+    def of(cls, audit: Audit) -> DataLimits:
+        """Of an audit of both splits."""
+        assert audit.test is not None, "a dataset has a test split"
+        assert audit.rule is not None, "the rule is measured on it"
         return cls(
-            tuple(result["verdict"]),
-            result["test"]["share_possible"],
-            result["contradictory_count"],
-            result["nearest_neighbor_rule"]["astuteness"],
-            load_file(run.folder / "distances.safetensors"),
+            audit.verdict,
+            audit.test.share_possible(audit.epsilon),
+            len(audit.contradictory),
+            audit.rule.astuteness(audit.epsilon),
+            {"train": audit.train.distance, "test": audit.test.distance},
+            audit.test.neighbor,
         )
 
     @property
@@ -71,20 +89,16 @@ class AssessedModel:
     evaluation: Run
     scores: Scores
     rows: NDArray[np.int64]  # of the test split
-
-    @property
-    def fit(self) -> Fit | None:
-        """How it was trained and how well it fits; None for the user's own model."""
-        return None if self.training is None else Fit.of(self.training)
+    fit: Fit | None = None  # how it was trained and how well it fits; None: the user's own model
+    source: ModelSource | None = None  # where the model is and what identifies it
 
     def summary(self) -> dict[str, Any]:
         """Runs and figures as JSON data."""
-        training = {} if self.training is None else self.training.result
         return {
             "training_run": None if self.training is None else self.training.id,
             "evaluation_run": self.evaluation.id,
-            "training": {key: value for key, value in training.items() if key != "history"},
-            "evaluation": self.evaluation.result | self.scores.summary(),  # an old run has old medians
+            "training": {} if self.fit is None else self.fit.result.brief().to_json(),
+            "evaluation": self.evaluation.content | self.scores.summary(),  # an old run has old medians
         }
 
 
@@ -100,6 +114,8 @@ class Assessment:
     seed: int
     forecast: Forecast | str | None = None  # of the certified classifier; words say why there is none
     why_threat: str = ""  # the reason for a threat that the user did not choose
+    floors: tuple[Requirement, ...] = ()  # what the user requires; without them nothing is judged
+    options: tuple[str, ...] = ()  # words of the command line that say what is not told by the other fields
 
     @property
     def own(self) -> tuple[AssessedModel, ...]:
@@ -119,12 +135,17 @@ class Assessment:
     @property
     def certified(self) -> AssessedModel:
         """The classifier that was trained to be proved at the threat: 1-Lipschitz for L2, by intervals for Linf."""
-        return next(model for model in self.models if model.name in (LIPSCHITZ, INTERVAL))
+        return next(model for model in self.models if model.name in CERTIFIED)
 
     @cached_property
     def limits(self) -> DataLimits:
         """What the data allows."""
-        return DataLimits.of(self.audit)
+        return DataLimits.of(load_audit(self.audit))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is not alike in the evaluations of the models."""
+        return unlike_attacks({model.name: model.scores.attacks for model in self.models})
 
     def table(self) -> Table:
         """The figures of each classifier at the threat's radius, with exact 95% intervals.
@@ -140,7 +161,7 @@ class Assessment:
                 "unbroken": scores.robust.unbroken,
                 "kept": scores.stable.unbroken,
             }
-            row: dict[str, Any] = {"classifier": model.name}
+            row: dict[str, Any] = {"classifier": model.name, "attacks": scores.attacks}
             for name, share in shares.items():
                 row |= {name: share.value, **share.ends(name)}
             row |= {f"{bound}_radius": scores.median_radius(bound) for bound in ("proved", "broken")}
@@ -155,7 +176,7 @@ class Assessment:
         ]
         return table(
             rows,
-            ["classifier", *fields, *radii, "certificate", "passes"],
+            ["classifier", *fields, *radii, "attacks", "certificate", "passes"],
             f"{self.source}, threat {self.ball}",
         )
 
@@ -165,8 +186,10 @@ class Assessment:
             "dataset": self.source,
             "threat": str(self.ball),
             "why_this_threat": self.why_threat,
+            "warnings": list(self.warnings),
+            "required": [str(floor) for floor in self.floors],
             "seed": self.seed,
-            "audit": self.audit.result,
+            "audit": self.audit.content,
             "models": {model.name: model.summary() for model in self.models},
             "forecast": self.forecast if isinstance(self.forecast, str | None) else self.forecast.summary(),
         }
@@ -185,6 +208,8 @@ class AssessmentPlan:
     evaluations: dict[str, Evaluate]
     audit: AuditStep
     curve: SubsetCurve | None
+    floors: tuple[Requirement, ...] = ()
+    options: tuple[str, ...] = ()
 
     @property
     def steps(self) -> list[Step]:
@@ -193,97 +218,96 @@ class AssessmentPlan:
         return [*self.trainings.values(), self.audit, *self.evaluations.values(), *parts]
 
     def assessment(self, store: Store) -> Assessment:
-        """What the committed steps say: those models whose evaluations are there.
-
-        Args:
-            store: where the runs are.
-
-        Raises:
-            InputError: the audit or every evaluation is missing.
-        """
+        """What the committed steps say: those models whose evaluations are there."""
         runs = {name: Run(store.folder(step)) for name, step in self.evaluations.items() if store.is_done(step)}
         if not runs or not store.is_done(self.audit):
             raise InputError("The audit and at least one evaluation must be done before there is a report.")
         models = []
         for name, run in runs.items():
-            training = Run(store.folder(self.trainings[name])) if name in self.trainings else None
-            models.append(AssessedModel(name, training, run, *load_scores(run)))
+            step = self.trainings.get(name)
+            training = None if step is None else Run(store.folder(step))
+            fit = None if step is None or training is None else Fit.of(step, training)
+            source = self.evaluations[name].model
+            models.append(AssessedModel(name, training, run, *load_scores(run), fit, source))
         grown = self.curve is not None and all(store.is_done(step) for step in self.curve.steps.values())
         outlook = self.curve.forecast(store) if self.curve is not None and grown else None
         audit = Run(store.folder(self.audit))
-        return Assessment(self.data, self.source, self.ball, audit, tuple(models), self.seed, outlook, self.why_threat)
+        return Assessment(
+            self.data, self.source, self.ball, audit, tuple(models), self.seed, outlook, self.why_threat, self.floors,
+            self.options,
+        )  # fmt: skip
 
 
-def plan_assessment(
-    data: str | Data,
-    threat: Ball | str | None = None,
-    *,
-    models: Mapping[str, ModelSource] | None = None,
-    references: bool = True,
-    epochs: int | None = None,
-    points: int = 500,
-    suite: str = "standard",
-    seed: int = 0,
-    store: Store | None = None,
-    forecast: bool | None = None,
-    complete: float = 0.0,
-) -> AssessmentPlan:
-    """The steps of an assessment; the arguments are those of :func:`assess`.
+@dataclass(frozen=True)
+class AssessmentRequest:
+    """What is assessed and how; the fields are the arguments of :func:`assess`."""
 
-    Args:
-        data: a name as on the command line, or a dataset in memory.
-        threat: a ball or its text; the usual one of the data by default.
-        models: the user's own models by name.
-        references: train the two classifiers of this package, too.
-        epochs: passes over the training data.
-        points: test points to certify and attack.
-        suite: the attacks; a model that only answers meets ``black-box``.
-        seed: the seed of every random stream.
-        store: where runs are kept.
-        forecast: add what more data would bring.
-        complete: seconds a point of complete verification.
+    data: str | Data
+    threat: Ball | str | None = None
+    models: Mapping[str, ModelSource] = field(default_factory=dict)
+    references: bool = True
+    epochs: int | None = None
+    points: int = 500
+    suite: str = "standard"
+    seed: int = 0
+    forecast: bool | None = None
+    complete: float = 0.0
+    require: Sequence[str] = ()
 
-    Returns:
-        The steps; :meth:`AssessmentPlan.assessment` reads their results.
+    def plan(self, store: Store) -> AssessmentPlan:
+        """The steps; :meth:`AssessmentPlan.assessment` reads their results."""
+        spec = data_spec(self.data, store)
+        loaded = spec.load()
+        usual = usual_threat(loaded) if self.threat is None else None
+        ball = usual.ball if usual else Ball.of(cast(Ball | str, self.threat))
+        ball_on(ball, loaded)  # a radius without a unit is questioned before any work
+        own = {_unlike(name, REFERENCES): source for name, source in self.models.items()}
+        if not own and not self.references:
+            raise InputError("There is nothing to assess: give a model, or leave the references in.")
+        trainings = classifiers(spec, loaded, ball, self.epochs, self.seed) if self.references else {}
+        wanted = (not own and len(loaded.train) <= INPUTS_SHOWN) if self.forecast is None else self.forecast
+        certified = next((name for name in trainings if name in CERTIFIED), None)
+        everyone = {**own, **trainings}
+        evaluations = {name: self._evaluation(model, spec, ball, loaded) for name, model in everyone.items()}
+        for name, source in own.items():
+            if not store.is_done(evaluations[name]):
+                _look_first(name, source, store, loaded)
+        return AssessmentPlan(
+            loaded,
+            self.data if isinstance(self.data, str) else self.data.name,
+            ball,
+            "" if usual is None else str(usual),
+            self.seed,
+            trainings,
+            evaluations,
+            AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius, unit=ball.unit),
+            _curve(trainings[certified], loaded, ball, certified) if wanted and certified else None,
+            tuple(_floor(text, ball) for text in self.require),
+            self._options(),
+        )
 
-    Raises:
-        InputError: the data cannot be read, the threat does not fit it, or there is no model to assess.
-    """
-    spec = data_spec(data, store or Store.default())
-    loaded = spec.load()
-    usual = None if threat is not None else usual_threat(loaded)
-    ball = usual.ball if usual else Ball.parse(threat) if isinstance(threat, str) else cast(Ball, threat)
-    own = {_unlike(name, REFERENCES): source for name, source in (models or {}).items()}
-    if not own and not references:
-        raise InputError("There is nothing to assess: give a model, or leave the references in.")
-    trainings = classifiers(spec, loaded, ball, epochs, seed) if references else {}
-    subjects: dict[str, ModelSource] = {**own, **trainings}
-    evaluations = {
-        name: Evaluate(
+    def _options(self) -> tuple[str, ...]:
+        """The models and what differs from the defaults, as words of the command line."""
+        words = command_words(tuple(self.models.values()))
+        words += [] if self.references else ["--no-references"]
+        words += [] if self.suite == "standard" else ["--suite", self.suite]
+        words += [] if self.epochs is None else ["--epochs", str(self.epochs)]
+        words += [] if not self.complete else ["--complete", f"{self.complete:g}"]
+        return tuple(words)
+
+    def _evaluation(self, model: ModelSource, spec: DataSpec, ball: Ball, data: Data) -> Evaluate:
+        """A model without gradients meets its own suite; complete verification is divided among several steps."""
+        divided = self.complete > 0 and self.suite != "sampled"
+        return Evaluate(
             model=model,
             data=spec,
             ball=ball,
-            suite="black-box" if getattr(model, "answers_only", False) else suite,
-            points=points,
-            seed=seed,
-            complete=complete,
-            parts=min(PARTS, points, len(loaded.test)) if complete > 0 and suite != "sampled" else 1,
+            suite=getattr(model, "suite", "") or self.suite,
+            points=self.points,
+            seed=self.seed,
+            complete=self.complete,
+            parts=min(PARTS, self.points, len(data.test)) if divided else 1,
         )
-        for name, model in subjects.items()
-    }
-    wanted = (not own and len(loaded.train) <= INPUTS_SHOWN) if forecast is None else forecast
-    certified = next((name for name in trainings if name != STANDARD), None)
-    return AssessmentPlan(
-        loaded,
-        data if isinstance(data, str) else data.name,
-        ball,
-        "" if usual is None else str(usual),
-        seed,
-        trainings,
-        evaluations,
-        AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius),
-        _curve(trainings[certified], loaded, ball, certified) if wanted and certified else None,
-    )
 
 
 @checked
@@ -301,9 +325,11 @@ def assess(
     workers: int | None = None,
     forecast: bool | None = None,
     complete: float = 0.0,
+    require: Sequence[str] = (),
 ) -> Assessment:
-    """Audit the data, train a standard and a certified classifier, certify and attack both and one's own models.
+    """Audit the data, train a standard, a robust and a certified classifier, certify and attack them and one's own.
 
+    The robust classifier is the standard one's network, trained against a few steps of attack (Madry et al. 2018).
     The certified classifier is the one of the recipe ``certified`` at its smallest budget: an isometric
     (1-Lipschitz) network for L2 threats, a network trained by interval bounds for Linf threats.
 
@@ -311,10 +337,10 @@ def assess(
 
     Args:
         data: a name as on the command line, or a dataset in memory.
-        threat: a ball or its text, for example ``l2:0.5``; :func:`~radii.studies.usual_threats.usual_threat` by
+        threat: a ball or its text, for example ``l2:0.5``; :func:`~radii.studies.assessment_defaults.usual_threat` by
             default.
         models: the user's own models by name, as :func:`radii.runs.model_source.find_model` finds them.
-        references: train the two classifiers of this package and show them beside the user's models.
+        references: train the three classifiers of this package and show them beside the user's models.
         epochs: passes over the training data; by default as many as show each classifier about 30,000
             inputs, three at the least.
         points: class-balanced test points to certify and attack; all if the split has fewer.
@@ -324,7 +350,8 @@ def assess(
         workers: worker processes, one per core by default; 0 computes in this process.
         forecast: add what more data would bring, by eight short trainings on parts of the data; by default on
             small data only, and not beside the user's own models.
-        complete: seconds a point of complete verification, which closes brackets of proved and broken radii.
+        complete: seconds a point of complete verification, which brings proved and broken radii together.
+        require: floors to judge by, as in :func:`radii.gate`: ``proved(l2:0.5)>=0.7``; by default nothing is judged.
 
     Returns:
         The audit, the trained classifiers, their certificates and attacks, and the report's figures.
@@ -334,21 +361,30 @@ def assess(
         FailedStepsError: several steps failed; all others are kept.
     """
     store = store or Store.default()
-    plan = plan_assessment(
-        data,
-        threat,
-        models=models,
-        references=references,
-        epochs=epochs,
-        points=points,
-        suite=suite,
-        seed=seed,
-        store=store,
-        forecast=forecast,
-        complete=complete,
+    request = AssessmentRequest(
+        data, threat, models or {}, references, epochs, points, suite, seed, forecast, complete, require
     )
+    plan = request.plan(store)
     run_steps(plan.steps, store, workers)
     return plan.assessment(store)
+
+
+def _look_first(name: str, source: ModelSource, store: Store, data: Data) -> None:
+    """Before anything is computed: the model fits the data, and its clean accuracy on a few points is said."""
+    model, device = load_model(source, store, data).model, torch_device(store.device)
+    x, y = data.test.tensors(choose_rows(data.test, FIRST, seed=0))
+    progress.say(f"{name}, before anything else:")
+    look_first(model.to(device), x.to(device), y.to(device), data.test.box)
+
+
+def _floor(text: str, ball: Ball) -> Requirement:
+    """What ``text`` requires; it must be about the threat of the assessment."""
+    floor = Requirement.parse(text)
+    if floor.corruption is not None or isinstance(floor.ball, Change):
+        raise InputError(f"{text!r} is no requirement of an assessment; radii gate takes it.")
+    if floor.ball is not None and (floor.ball.norm, floor.ball.radius) != (ball.norm, ball.radius):
+        raise InputError(f"{text!r} is about another threat than the assessment, {ball}; give --threat {floor.ball}.")
+    return floor
 
 
 def _unlike(name: str, taken: tuple[str, ...]) -> str:
@@ -357,6 +393,6 @@ def _unlike(name: str, taken: tuple[str, ...]) -> str:
 
 
 def _curve(training: Train, data: Data, ball: Ball, name: str) -> SubsetCurve | None:
-    from radii.studies.subset_curve import subset_curve
+    from radii.studies._subset_curve import subset_curve
 
     return subset_curve(training, data, ball, name)

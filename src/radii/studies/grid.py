@@ -1,255 +1,229 @@
-"""A user's grid: data, variants, sizes, models, methods and seeds, all combined, and what is measured of each.
+"""A grid: data, variants, sizes, widths, models, methods and seeds, all combined, and what is measured of each.
 
-The study that :mod:`radii.studies.toml` reads from a TOML file; the analysis
+The studies that :mod:`radii.studies.toml` reads from TOML files. The analysis
 knows only the axes, so it serves every grid: a row for each combination, means
 over the seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 from typing import Any, Literal
 
-import pydantic
+from pydantic import Field as Key
 
-from radii.certificates.bounds.lower_margins import Method
+from radii.budget import Budget
+from radii.data import sources, variant_chain
 from radii.data.dataset import Preprocessing
-from radii.runs.inputs import DataSpec
-from radii.runs.planning import train_step
+from radii.errors import InputError
+from radii.runs.component_specs import DataSpec
+from radii.runs.planning import METHOD, train_step
 from radii.runs.step import Step
-from radii.runs.steps import Certify, Evaluate, Prove, Train
+from radii.runs.steps import Train
 from radii.spec import Spec
+from radii.studies._measurement import MEASUREMENTS, ON_TRAIN, STEEPNESS, EvaluateMeasure, Measurement
 from radii.studies.study import Cell, Findings, Measured, mean
 from radii.tables import ChartSpec, Field, Row, table
-from radii.threat import Ball
-from radii.training.recipes import laid_over
+from radii.training import recipes
+from radii.training.recipes import Plan, deep_merge
 
 AXES = {
     "data": "dataset",
     "variant": "variant",
     "n": "training points",
+    "width": "width",
     "model": "model",
     "method": "method",
 }
 ALL_POINTS = "all"
-STEEPNESS = "local Lipschitz, at least"
-
-
-class EvaluateMeasure(Spec):
-    """``[measure.evaluate]``: certify and attack test points."""
-
-    threat: str
-    suite: str = "standard"
-    points: int = pydantic.Field(1000, ge=1)
-    minimum_norm: bool = False
-    lipschitz: bool = False
-    split: Literal["test", "train", "both"] = "test"
-
-
-class CertifyMeasure(Spec):
-    """``[measure.certify]``: clean and certified accuracy at L2 radii, by margins unless a method is named.
-
-    ``smoothing`` and ``estimate`` need ``sigma``, the standard deviation of the noise.
-    """
-
-    radii: tuple[float, ...] = pydantic.Field(min_length=1)
-    points: int = pydantic.Field(10_000, ge=1)
-    method: Literal["margin", "auto", "smoothing", "estimate"] = "margin"
-    sigma: float | None = pydantic.Field(None, gt=0)
-
-
-class ProveMeasure(Spec):
-    """``[measure.prove]``: what bounds prove in a ball, and what PGD-40 leaves of the rest."""
-
-    threat: str
-    method: Method = "crown-ibp"
-    points: int = pydantic.Field(1000, ge=1)
-
-
-class Measure(Spec):
-    """``[measure]``: what is measured of every trained network; nothing but its accuracy if empty."""
-
-    evaluate: EvaluateMeasure | None = None
-    beside: EvaluateMeasure | None = None  # another evaluation: the standard suite, or a threat without the box
-    certify: CertifyMeasure | None = None
-    prove: ProveMeasure | None = None
 
 
 @dataclass(frozen=True)
 class Part:
-    """A ``[[model]]`` or ``[[method]]``: name, arguments, its label in tables, settings of its trainings."""
+    """A ``[[model]]`` or ``[[method]]``: its name (None: the recipe's), label in tables, arguments and settings.
 
-    name: str
-    label: str
-    arguments: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    measure: tuple[str, ...] = ()  # of models: only these measurements
+    ``measure`` names the only measurements of its networks; empty: all.
+    """
+
+    name: str | None = None
+    label: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    measure: tuple[str, ...] = ()
 
 
 class Axes(Spec):
-    """The keys of a study file that need no other module to be checked."""
+    """The keys of a grid that need no other module to be checked."""
 
-    name: str = pydantic.Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: str = Key(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str = ""
     source: str = ""
-    data: tuple[str, ...] = pydantic.Field(min_length=1)
-    variants: tuple[str, ...] = pydantic.Field(("",), min_length=1)
-    sizes: tuple[int, ...] = ()
-    seeds: tuple[int, ...] = pydantic.Field((0,), min_length=1)
-    preprocessing: Preprocessing = "center"
+    about: str = ""
+    data: tuple[str, ...] = Key(min_length=1)
+    optional: bool = False  # left out where its data is not on this machine
+    variants: tuple[str, ...] = ()
+    sizes: tuple[int | Literal["all"], ...] = ()
+    widths: tuple[float, ...] = ()  # the model's argument ``widen``
+    seeds: tuple[int, ...] = ()
+    recipe: str | None = None
+    recipe_budget: Budget | None = None  # at which the recipe is taken; the study's by default
+    preprocessing: Preprocessing | None = None
     extra: str | None = None
     settings: dict[str, Any] = {}
-    measure: Measure = Measure()
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The whole grid at one budget."""
+    """A grid at one budget: every combination of its axes is trained and measured."""
 
     axes: Axes
     models: tuple[Part, ...]
     methods: tuple[Part, ...]
+    measures: Mapping[str, Measurement]
+    budget: Budget
 
-    def cells(self) -> tuple[Cell, ...]:
-        """Every combination, trained and measured."""
-        axes, cells = self.axes, list[Cell]()
-        for name, variant, size in product(axes.data, axes.variants, axes.sizes or (0,)):
+    @property
+    def has_budget(self) -> bool:
+        """Whether its recipe can be scaled to the budget."""
+        recipe = self.axes.recipe
+        return recipe is None or (self.axes.recipe_budget or self.budget) in recipes.named_recipe(recipe).budgets
+
+    def cells(self) -> Iterator[Cell]:
+        """A cell for each measurement; its place has the axes that the file writes."""
+        axes = self.axes
+        names = present(*axes.data, study=axes.name) if axes.optional else axes.data
+        for name, width, variant, size in product(
+            names, axes.widths or (None,), axes.variants or ("",), axes.sizes or (ALL_POINTS,)
+        ):
             data = DataSpec.of(source(name, variant, size))
-            for model, method, seed in product(self.models, self.methods, axes.seeds):
-                training = self._training(data, model, method, seed)
+            for model, method, seed in product(self.models, self.methods, axes.seeds or (0,)):
+                training = self._training(data, self.plan(model, method, width), seed)
                 place = {
                     "data": name,
-                    "variant": variant or "original",
-                    "n": size or ALL_POINTS,
-                    "model": model.label,
-                    "method": method.label,
-                    "seed": seed,
+                    **({"variant": _variant_title(variant)} if axes.variants else {}),
+                    **({"n": size} if axes.sizes else {}),
+                    **({"width": width} if width is not None else {}),
+                    **({"model": model.label} if model.label else {}),
+                    **({"method": method.label} if method.label else {}),
+                    **({"seed": seed} if axes.seeds else {}),
                 }
-                for measure, step in self._measurements(training, model).items():
-                    cells.append(Cell({**place, "measure": measure}, step))
-        return tuple(cells)
+                for measure, step in self._measurements(training, variant, model, method).items():
+                    yield Cell({**place, "measure": measure}, step)
 
-    def _training(self, data: DataSpec, model: Part, method: Part, seed: int) -> Train:
-        settings = laid_over(laid_over(self.axes.settings, model.settings), method.settings)
-        arguments = {"model": dict(model.arguments), "method": dict(method.arguments)}
+    def plan(self, model: Part, method: Part, width: float | None) -> Plan:
+        """The settings of a training: the recipe's at its budget, changed by the grid, the model and the method."""
+        axes = self.axes
+        if axes.recipe is None:
+            base = Plan(model.name or "", method.name or METHOD, "center", {})
+        else:
+            base = recipes.plan(axes.recipe, axes.recipe_budget or self.budget, model.name, method.name)
+        own = deep_merge(deep_merge(axes.settings, model.settings), method.settings)
+        widen = {} if width is None else {"widen": width}
+        arguments = {"model": {**model.arguments, **widen}, "method": dict(method.arguments)}
+        settings = deep_merge(base.settings, {**own, **arguments})
+        return replace(base, settings=settings, preprocessing=axes.preprocessing or base.preprocessing)
+
+    def _training(self, data: DataSpec, plan: Plan, seed: int) -> Train:
         extra = None if self.axes.extra is None else DataSpec.of(self.axes.extra)
-        return train_step(
-            data, model.name, method.name, {**settings, **arguments}, self.axes.preprocessing, seed, extra
-        )
+        return train_step(data, plan.model, plan.method, plan.settings, plan.preprocessing, seed, extra)
 
-    def _measurements(self, training: Train, model: Part) -> dict[str, Step]:
-        steps: dict[str, Step] = {}
-        measure = self.axes.measure
-        if (wanted := measure.evaluate) is not None:
-            splits: tuple[Literal["test", "train"], ...] = (
-                ("test", "train") if wanted.split == "both" else (wanted.split,)
-            )
-            for split in splits:
-                steps["evaluate" if split == "test" else "evaluate, train"] = _evaluation(training, wanted, split)
-        if measure.beside is not None:
-            steps["beside"] = _evaluation(training, measure.beside, "test")
-        if measure.certify is not None:
-            steps["certify"] = Certify(model=training, data=training.data, **measure.certify.model_dump())
-        if (proof := measure.prove) is not None:
-            ball = Ball.parse(proof.threat)
-            steps["prove"] = Prove(
-                model=training, data=training.data, ball=ball, method=proof.method, points=proof.points
-            )
-        steps = {
-            name: step for name, step in steps.items() if not model.measure or name.partition(",")[0] in model.measure
+    def _measurements(self, training: Train, variant: str, model: Part, method: Part) -> dict[str, Step]:
+        """What is measured of a network: its accuracies where nothing else is."""
+        chosen = {
+            name: measure
+            for name, measure in self.measures.items()
+            if all(name in part.measure for part in (model, method) if part.measure)
+            and (not measure.variants or variant in measure.variants)
         }
+        steps = {cell: step for name, measure in chosen.items() for cell, step in measure.steps(name, training)}
         return steps or {"train": training}
 
 
-def source(name: str, variant: str, size: int) -> str:
-    """The dataset of a cell as the command line names it.
+def source(name: str, variant: str, size: int | str) -> str:
+    """The dataset ``name`` with a ``variant``, and ``size`` training points or ``all``, as the command line has it."""
+    return "+".join(part for part in (name, variant, f"subset:{size}" if size != ALL_POINTS else "") if part)
 
-    Args:
-        name: the dataset.
-        variant: a chain of variants; empty for none.
-        size: number of training points; 0 for all.
+
+def _variant_title(variant: str) -> str:
+    """A chain of variants in words.
+
+    >>> [_variant_title(variant) for variant in ("", "smooth:3", "binarize+scale:0.821", "scale:0.970")]
+    ['original', 'smooth 3', 'binarized scaled 0.821', 'original scaled 0.970']
     """
-    return "+".join(part for part in (name, variant, f"subset:{size}" if size else "") if part)
+    words = [part.replace(":", " ") for part in variant.split("+") if part]
+    words = ["binarized" if word == "binarize" else word.replace("scale ", "scaled ") for word in words]
+    return " ".join(["original", *words] if not words or words[0].startswith("scaled") else words)
 
 
-def analyze(measured: Sequence[Measured]) -> Findings:
-    """A row per combination of ``measured`` cells, means over seeds; the chart is over the first axis that varies."""
-    varied = [axis for axis in AXES if len({cell.place[axis] for cell in measured}) > 1]
-    shown = varied or ["model"]
-    groups: dict[tuple[Any, ...], dict[str, list[float]]] = {}
-    seeds: dict[tuple[Any, ...], set[Any]] = {}
+def present(*names: str, study: str) -> tuple[str, ...]:
+    """Those of the datasets that are on this machine; nothing is fetched, and ``study`` says what it leaves out."""
+    return tuple(name for name in names if _here(name, study))
+
+
+@cache
+def _here(name: str, study: str) -> bool:
+    try:
+        with sources.only_local():
+            sources.locate(variant_chain.split(name)[0])
+    except InputError:
+        logging.getLogger("radii").warning(
+            "%s is not on this machine: %s leaves it out. Put it into $RADII_DATA to have it.", name, study
+        )
+        return False
+    return True
+
+
+def analyze(measured: Sequence[Measured], kinds: Mapping[str, type[Measurement]] = MEASUREMENTS) -> Findings:
+    """A row per combination of ``measured`` cells, means over seeds; the chart is over the first axis that varies.
+
+    ``kinds``: what kind of measurement each name is; one of another name is an evaluation.
+    """
+    axes = [axis for axis in AXES if any(axis in cell.place for cell in measured)]
+    shown = [axis for axis in axes if len({cell.place.get(axis) for cell in measured}) > 1] or axes[:1]
+    groups: dict[tuple[Any, ...], list[Measured]] = {}
     for cell in measured:
-        key = tuple(cell.place[axis] for axis in shown)
-        seeds.setdefault(key, set()).add(cell.place["seed"])
-        for metric, value in figures(cell).items():
-            groups.setdefault(key, {}).setdefault(metric, []).append(value)
-    metrics = list(dict.fromkeys(metric for values in groups.values() for metric in values))
+        groups.setdefault(tuple(cell.place.get(axis) for axis in shown), []).append(cell)
     rows = [
         {
             **dict(zip(shown, key, strict=True)),
-            "seeds": len(seeds[key]),
-            **{metric: mean(values.get(metric, [])) for metric in metrics},
+            "seeds": len({cell.place.get("seed") for cell in cells}),
+            **_means(cells, kinds),
         }
-        for key, values in groups.items()
+        for key, cells in groups.items()
     ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    metrics = [name for name in names if name not in (*shown, "seeds")]
+    rows = [{**dict.fromkeys(metrics), **row} for row in rows]
     columns: list[Field | str] = [
         *(Field(axis, AXES[axis]) for axis in shown),
         "seeds",
-        *(Field(metric, metric, percent=not metric.startswith(STEEPNESS)) for metric in metrics),
+        *(Field(metric, metric, percent=STEEPNESS not in metric) for metric in metrics),
     ]
-    drawn = [metric for metric in metrics if not metric.startswith(STEEPNESS)]
+    drawn = [metric for metric in metrics if STEEPNESS not in metric]
     return Findings(table(rows, columns), (_chart(rows, shown, drawn),) if rows else ())
 
 
-def _evaluation(training: Train, wanted: EvaluateMeasure, split: Literal["test", "train"]) -> Evaluate:
-    """The attack and the certificates that ``wanted`` asks for, on one split of the training's data."""
-    return Evaluate(
-        model=training,
-        data=training.data,
-        ball=Ball.parse(wanted.threat),
-        suite=wanted.suite,
-        points=wanted.points,
-        minimum_norm=wanted.minimum_norm,
-        split=split,
-        lipschitz=wanted.lipschitz,
-    )
+def _means(cells: Sequence[Measured], kinds: Mapping[str, type[Measurement]]) -> dict[str, float | None]:
+    """The figures of one combination; a figure that several measurements have is that of the first."""
+    values: dict[str, dict[Any, list[float]]] = {}
+    for cell in cells:
+        for heading, value in _figures(cell, kinds).items():
+            values.setdefault(heading, {}).setdefault(cell.place["measure"], []).append(value)
+    return {heading: mean(next(iter(by_measure.values()))) for heading, by_measure in values.items()}
 
 
-def figures(cell: Measured) -> dict[str, float]:
-    """The accuracies of one cell, by what a table calls them."""
-    result = cell.result
-    match cell.place["measure"]:
-        case "evaluate":
-            return _attacked(result)
-        case "evaluate, train":
-            return {f"{name}, train": value for name, value in _attacked(result).items()}
-        case "beside":
-            at_most, at_least = result["robust_accuracy_at_most"], result["robust_accuracy_at_least"]
-            return {"beside: proved": at_least, "beside: unbroken": at_most}
-        case "certify":
-            word = "certified" if "certified" in result["test"] else "estimated"
-            proved = zip(result["radii"], result["test"][word], strict=True)
-            return {
-                "clean": result["test"]["clean"]["value"],
-                **{f"{word} at {radius:.4g}": share["value"] for radius, share in proved},
-            }
-        case "prove":
-            return {name: result[name]["value"] for name in ("clean", "proved", "unbroken")}
-        case _:
-            return {"clean": result["test_accuracy"], "clean, train": result["train_accuracy"]}
-
-
-def _attacked(result: Mapping[str, Any]) -> dict[str, float]:
-    """What an evaluation found; the local Lipschitz constant is a search's, so at least this."""
-    steep = result.get("local_lipschitz")
-    return {
-        "clean": result["test_accuracy"],
-        "proved": result["robust_accuracy_at_least"],
-        "unbroken": result["robust_accuracy_at_most"],
-        **({} if steep is None else {STEEPNESS: steep}),
-    }
+def _figures(cell: Measured, kinds: Mapping[str, type[Measurement]]) -> dict[str, float]:
+    """The figures of one cell by heading; a measurement that is not called as its step has its name before each."""
+    name = str(cell.place["measure"])
+    base = name if name in kinds else name.removesuffix(ON_TRAIN)
+    before = "" if base in MEASUREMENTS else f"{base}: "
+    behind = "" if base == name else ON_TRAIN
+    kind = kinds.get(base, MEASUREMENTS.get(base, EvaluateMeasure))
+    return {f"{before}{key}{behind}": value for key, value in kind.figures(cell).items()}
 
 
 def _chart(rows: Sequence[Row], shown: Sequence[str], metrics: Sequence[str]) -> ChartSpec:

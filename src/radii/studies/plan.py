@@ -1,29 +1,30 @@
 """The plan of a study: which steps it has, which are done, and how long the others may take.
 
-The time of a step is a rate times an amount (:meth:`radii.runs.step.Step.effort`).
-Rates come from the same run where it was measured on another machine, else
-from comparable steps; a step that is like nothing measured is rehearsed on a few batches.
+A time is known where it was measured: of the same run, here or on another
+machine, or of comparable runs in this store, which took proportionally long.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+
+import torch
 
 from radii.budget import Budget
+from radii.data import sources
+from radii.data.variant_chain import SHAPING
 from radii.errors import InputError
-from radii.progress import task
-from radii.runs.step import Effort, Step, from_json, plan
+from radii.models.io.bundle import Architecture
+from radii.runs.step import Step, from_json, plan
+from radii.runs.steps import Train
 from radii.runs.store import Run, Store
-from radii.studies.buildable import check_networks
-from radii.studies.rehearsal import rehearse
 from radii.studies.results import shipped_results
 from radii.studies.study import Study
 
-PATIENCE = 30.0  # seconds for timing steps before a study; its results do not depend on it
+UNKNOWN = "not measured yet"
 
 
 class StepTimes:
@@ -31,19 +32,14 @@ class StepTimes:
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}  # by run id
-        self._rates: dict[str, list[float]] = {}  # seconds per unit of work, by key of comparable steps
-        self._elsewhere: dict[str, list[float]] = {}  # the same, measured on other machines
+        self._rates: dict[str, list[float]] = {}  # seconds per optimizer step, epoch or point of comparable steps
 
     @classmethod
     def known(cls, store: Store) -> StepTimes:
-        """The times of the store's runs and of the results shipped with the package."""
+        """The times of the store's runs and of the results shipped with packages."""
         times = cls()
         for content in shipped_results():
-            for cell in content.get("cells", ()):
-                times._seconds[cell["run"]] = cell["seconds"]
-            for work in content.get("work", ()):
-                effort = Effort(tuple(work["keys"]), work["amount"])
-                times._add(work["run"], effort, work["seconds"], times._elsewhere)
+            times._seconds |= {cell["run"]: cell["seconds"] for cell in content.get("cells", ())}
         for run in store.runs():
             try:
                 times.learn(from_json(run.spec), _alone(run))
@@ -52,47 +48,17 @@ class StepTimes:
         return times
 
     def learn(self, step: Step, seconds: float) -> None:
-        """Remember how long a step took.
-
-        Args:
-            step: the step.
-            seconds: its time.
-        """
-        self._add(step.run_id, step.effort(), seconds, self._rates)
+        """Remember how long a step took."""
+        like, amount = _comparable(step)
+        self._seconds[step.run_id] = seconds
+        self._rates.setdefault(like, []).append(seconds / amount)
 
     def expect(self, step: Step) -> float | None:
-        """The expected seconds of ``step``; None if nothing like it was measured.
-
-        The most similar steps count; of those, this machine's before those of others.
-        """
+        """The expected seconds of ``step``; None if nothing like it was measured."""
         if step.run_id in self._seconds:
             return self._seconds[step.run_id]
-        effort = step.effort()
-        tables = self._rates, self._elsewhere
-        rates = next((table[key] for key in effort.keys for table in tables if key in table), None)
-        return None if rates is None else median(rates) * effort.amount
-
-    def rehearse(self, steps: Iterable[Step], device: str) -> None:
-        """Time the steps that are like nothing measured, on a few batches each (:mod:`radii.studies.rehearsal`).
-
-        Once this has taken ``PATIENCE`` seconds, the times of further steps follow from their multiply-adds.
-        """
-        unknown = [step for step in steps if self.expect(step) is None]
-        if not unknown:
-            return
-        begun = time.monotonic()
-        with task("timing steps that were never measured", len(unknown), "steps") as bar:
-            for step in unknown:
-                if self.expect(step) is None:
-                    timed = rehearse(step, device) if time.monotonic() - begun < PATIENCE else None
-                    if (seconds := timed or _counted(step)) is not None:
-                        self._add(step.run_id, step.effort(), seconds, self._elsewhere)  # a guess until one is done
-                bar.advance()
-
-    def _add(self, run_id: str, effort: Effort, seconds: float, rates: dict[str, list[float]]) -> None:
-        self._seconds[run_id] = seconds
-        for key in effort.keys:
-            rates.setdefault(key, []).append(seconds / effort.amount)
+        like, amount = _comparable(step)
+        return median(self._rates[like]) * amount if like in self._rates else None
 
 
 def _alone(run: Run) -> float:
@@ -101,107 +67,72 @@ def _alone(run: Run) -> float:
     return seconds if cpu is None else min(seconds, cpu)
 
 
-def _counted(step: Step) -> float | None:
-    """The time of a step by its multiply-adds, where it could not be timed."""
-    from radii.studies.operation_count import operations
+def _comparable(step: Step) -> tuple[str, float]:
+    """What steps that take proportionally long have in common, and the length of this one.
 
-    count = operations(step)
-    return None if count is None else count.core_seconds
-
-
-def measured_times(steps: Iterable[Step], store: Store) -> list[dict[str, Any]]:
-    """The times of the finished steps, to be shipped with their results.
-
-    Args:
-        steps: steps, finished or not.
-        store: the run store.
+    Trainings of one network by one method, by optimizer steps or epochs; measurements of one network, by points.
     """
-    rows = []
-    for step in steps:
-        if store.is_done(step):
-            effort = step.effort()
-            seconds = _alone(Run(store.folder(step)))
-            rows.append({"run": step.run_id, "keys": effort.keys, "amount": effort.amount, "seconds": seconds})
-    return rows
-
-
-@dataclass(frozen=True)
-class PlannedStep:
-    """A step of a plan, the studies that need it, and its seconds: measured if it is done, else expected if known."""
-
-    step: Step
-    studies: tuple[str, ...]
-    done: bool
-    seconds: float | None
-
-
-@dataclass(frozen=True)
-class TimeLeft:
-    """``seconds`` for the steps whose time is known; ``unknown`` counts the other steps."""
-
-    seconds: float
-    unknown: int
-
-    def __str__(self) -> str:
-        """``about 3 min``, ``at least 3 min, 4 steps of unknown time``, ``unknown``."""
-        if self.unknown and not self.seconds:
-            return "unknown"
-        if self.unknown:
-            return f"at least {format_duration(self.seconds)}, {self.unknown} steps of unknown time"
-        return f"about {format_duration(self.seconds)}"
+    if isinstance(step, Train):
+        recipe = step.recipe
+        # an epoch is as long as its data, an optimizer step is not
+        length = ["steps", step.data.base] if recipe.steps else ["epochs", step.data.source]
+        content = [step.model.canonical(), step.method.canonical(), recipe.batch_size, *length]
+        return json.dumps(content, sort_keys=True), float(recipe.steps or recipe.epochs)
+    model, points = getattr(step, "model", None), getattr(step, "points", None)
+    if isinstance(model, Train) and isinstance(points, int):
+        same = {key: value for key, value in step.canonical().items() if key not in ("seed", "points", "data")}
+        content = [{**same, "model": model.model.canonical()}, model.data.base]
+        return json.dumps(content, sort_keys=True), float(points)
+    return json.dumps({**step.canonical(), "seed": None}, sort_keys=True), 1.0
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The steps of one or several studies; shared steps once, inputs first."""
+    """The steps of one or several studies, shared steps once, inputs first; ``studies`` need a run by its id."""
 
-    steps: tuple[PlannedStep, ...]
+    steps: tuple[Step, ...]
+    studies: Mapping[str, tuple[str, ...]]
+    store: Store
+    times: StepTimes
 
     @property
-    def todo(self) -> tuple[PlannedStep, ...]:
+    def todo(self) -> tuple[Step, ...]:
         """The steps that are not done."""
-        return tuple(planned for planned in self.steps if not planned.done)
+        return tuple(step for step in self.steps if not self.store.is_done(step))
 
-    def time_left(self, times: StepTimes, workers: int, finished: Sequence[str] = ()) -> TimeLeft:
-        """The expected time of the steps that are not done.
+    def seconds(self, step: Step) -> float | None:
+        """The time of a step: measured if it is done, else expected; None if nothing like it was measured."""
+        if self.store.is_done(step):
+            return float(Run(self.store.folder(step)).environment["seconds"])
+        return self.times.expect(step)
 
-        Args:
-            times: measured times.
-            workers: steps at the same time.
-            finished: run ids that have ended since the plan was made.
+    def seconds_left(self, workers: int, failed: Collection[str] = ()) -> tuple[float, int]:
+        """The expected seconds of the steps to do, with so many at a time, and how many steps have no expected time.
+
+        Runs that ``failed`` are not tried again.
         """
-        left = {item.step.run_id: item.step for item in self.todo if item.step.run_id not in finished}
-        expected = {run_id: times.expect(step) for run_id, step in left.items()}
+        left = {step.run_id: step for step in self.todo if step.run_id not in failed}
+        expected = {run_id: self.times.expect(step) for run_id, step in left.items()}
         seconds = {run_id: value for run_id, value in expected.items() if value is not None}
 
         def chain(step: Step) -> float:  # a step waits for its inputs, however many workers there are
             return seconds.get(step.run_id, 0.0) + max((chain(needed) for needed in step.inputs()), default=0.0)
 
         longest = max((chain(step) for step in left.values()), default=0.0)
-        return TimeLeft(max(longest, sum(seconds.values()) / max(1, workers)), len(expected) - len(seconds))
+        return max(longest, sum(seconds.values()) / max(1, workers)), len(expected) - len(seconds)
+
+    def time_left(self, workers: int, failed: Collection[str] = ()) -> str:
+        """:meth:`seconds_left` in words: ``about 3 min``, ``at least 3 min, 4 steps not measured yet``."""
+        seconds, unknown = self.seconds_left(workers, failed)
+        if not unknown:
+            return f"about {format_duration(seconds)}" if seconds else "nothing"
+        return f"at least {format_duration(seconds)}, {unknown} steps {UNKNOWN}" if seconds else UNKNOWN
 
 
 def plan_studies(
-    studies: Sequence[Study],
-    budget: Budget,
-    store: Store,
-    times: StepTimes,
-    only: Sequence[str] = (),
-    rehearsed: bool = False,
+    studies: Sequence[Study], budget: Budget, store: Store, times: StepTimes, only: Sequence[str] = ()
 ) -> StudyPlan:
-    """The steps of studies at a budget.
-
-    Args:
-        studies: the studies.
-        budget: how much work they may be.
-        store: says which steps are done.
-        times: measured times.
-        only: keep only steps whose run id starts with one of these, and their inputs.
-        rehearsed: whether steps of unknown time are timed on a few batches now.
-
-    Raises:
-        InputError: no step's run id starts with one of ``only``, or a network does not fit its data.
-    """
+    """The steps of studies at a budget; nothing is computed."""
     needed_by: dict[str, dict[str, None]] = {}
     steps: list[Step] = []
     for study in studies:
@@ -210,11 +141,8 @@ def plan_studies(
         for step in plan(own):
             needed_by.setdefault(step.run_id, {})[study.name] = None
     ordered = plan(_select(plan(steps), only))
-    todo = [step for step in ordered if not store.is_done(step)]
-    check_networks(todo)
-    if rehearsed:
-        times.rehearse(todo, store.device)
-    return StudyPlan(tuple(_planned(step, tuple(needed_by[step.run_id]), store, times) for step in ordered))
+    _check_networks(step for step in ordered if not store.is_done(step))
+    return StudyPlan(tuple(ordered), {run_id: tuple(names) for run_id, names in needed_by.items()}, store, times)
 
 
 def _select(steps: Sequence[Step], only: Sequence[str]) -> list[Step]:
@@ -227,10 +155,42 @@ def _select(steps: Sequence[Step], only: Sequence[str]) -> list[Step]:
     return selected
 
 
-def _planned(step: Step, studies: tuple[str, ...], store: Store, times: StepTimes) -> PlannedStep:
-    done = store.is_done(step)
-    seconds = Run(store.folder(step)).environment["seconds"] if done else times.expect(step)
-    return PlannedStep(step, studies, done, seconds)
+def undecoded(steps: Sequence[Step]) -> tuple[str, ...]:
+    """The datasets of steps, inputs included, that were never decoded on this machine."""
+    specs = [getattr(step, "data", None) for step in plan(steps)]
+    return tuple(dict.fromkeys(spec.base for spec in specs if spec is not None and not spec.is_decoded))
+
+
+def _check_networks(steps: Iterable[Step]) -> None:
+    """Refuse networks of ``steps`` that do not fit their data, such as a width below what the inputs need.
+
+    Networks are built without memory for their weights. Those of a user's own code are not built, nor are those for
+    data that is not on this machine or was never decoded.
+    """
+    trainings = [step for step in steps if isinstance(step, Train) and ":" not in step.model.name]
+    distinct = {(_shaped(step.data.source), str(step.model.canonical())): step for step in trainings}
+    for (source, _), step in distinct.items():
+        try:
+            with sources.only_local(decoded=True):
+                data = sources.load(source)
+        except InputError:
+            continue
+        network = Architecture(
+            name=step.model.name, arguments=step.model.arguments, input_shape=data.shape, classes=data.classes
+        )
+        try:
+            with torch.device("meta"):
+                network.build()
+        except InputError as refusal:
+            raise InputError(f"{step.model.name} cannot be built for {step.data.source}: {refusal}") from refusal
+        except (NotImplementedError, RuntimeError):  # a start that must compute with its weights
+            continue
+
+
+def _shaped(source: str) -> str:
+    """The dataset with those of its variants that change the shape of the images; others cost more and tell nothing."""
+    base, *variants = source.split("+")
+    return "+".join([base, *(variant for variant in variants if variant.partition(":")[0] in SHAPING)])
 
 
 def format_duration(seconds: float) -> str:

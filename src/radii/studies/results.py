@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from importlib.resources import files
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from radii.atomic import write_whole
 from radii.budget import BUDGETS, Budget
 from radii.errors import InputError
-from radii.runs.step import plan
+from radii.files import write_whole
+from radii.registry import published_folders
+from radii.runs.step import plan, result_type
+from radii.runs.step_results import parse_result
 from radii.runs.store import Run, Store
 from radii.spec import read_json
+from radii.studies.provenance import Provenance
 from radii.studies.study import Findings, Measured, Study
 
-SHIPPED = Path(str(files("radii"))) / "papers" / "results"  # results of the papers' studies that come with radii
-TIMES = ("seconds", "cpu_seconds", "resumed", "threads")  # of a run's environment; not of the study's
-LONG = ("history", "points", "per_class", "verdict", "closest", "contradictory", "examples", "layers")  # left out
+TIMES = ("seconds", "cpu_seconds", "resumed", "threads", "commit")  # of a run's environment; not of the study's
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A step that could not be computed, the reason, the studies that need it, and the command that tries it again."""
+
+    run: str
+    what: str
+    error: str
+    studies: tuple[str, ...]
+    retry: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,8 @@ class Evidence:
     seconds: float = 0.0  # what its runs took, inputs included, each counted once
     cpu_seconds: float | None = None  # the same in CPU time of all threads; None if that of a run is not known
     setups: Mapping[str, str] = field(default_factory=dict)  # by run: network, training, points, in words
+    provenance: Provenance = field(default_factory=Provenance)
+    failures: tuple[Failure, ...] = ()  # of the run that collected it; not saved
 
     @property
     def complete(self) -> bool:
@@ -53,18 +66,17 @@ class Evidence:
 
     @property
     def shipped(self) -> bool:
-        """Whether it was read from the results that come with radii."""
-        return bool(self.origin) and Path(self.origin).parent == SHIPPED
+        """Whether it was read from the results that come with a package."""
+        return bool(self.origin) and Path(self.origin).parent in shipped_folders()
+
+
+def shipped_folders() -> tuple[Path, ...]:
+    """Folders with results of studies that packages bring: entry points of the group ``radii.results``."""
+    return published_folders("radii.results")
 
 
 def collect(study: Study, budget: Budget, store: Store) -> Evidence:
-    """The results of a study that the store has.
-
-    Args:
-        study: the study.
-        budget: which plan of the study.
-        store: the run store.
-    """
+    """The results of a study that the store has."""
     cells = study.cells(budget)
     measured, environment = [], dict[str, Any]()
     for cell in cells:
@@ -72,14 +84,12 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
             run = Run(store.folder(cell.step))
             environment = run.environment
             spent = environment["seconds"], run.cpu_seconds
-            measured.append(Measured(dict(cell.place), _brief(run.result), run.id, *spent))
+            measured.append(Measured(dict(cell.place), run.read(cell.step.Result).brief(), run.id, *spent))
     kept = {key: value for key, value in environment.items() if key not in TIMES}
     done = [Run(store.folder(step)) for step in plan([cell.step for cell in cells]) if store.is_done(step)]
     seconds = sum(run.environment["seconds"] for run in done)
     cpu = [run.cpu_seconds for run in done]
-    from radii.studies.step_words import describe  # it loads every step, and reading results needs none
-
-    setups = {cell.step.run_id: describe(cell.step) for cell in cells if store.is_done(cell.step)}
+    setups = {cell.step.run_id: cell.step.setup() for cell in cells if store.is_done(cell.step)}
     return Evidence(
         study.name,
         budget,
@@ -89,6 +99,7 @@ def collect(study: Study, budget: Budget, store: Store) -> Evidence:
         seconds=seconds,
         cpu_seconds=None if None in cpu else sum(filter(None, cpu)),
         setups=setups,
+        provenance=Provenance.of([cell.step for cell in cells], [run.environment for run in done]),
     )
 
 
@@ -97,21 +108,8 @@ def _spoken(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
-def _brief(result: Any) -> Any:
-    """A result without its long lists, which no analysis needs."""
-    if isinstance(result, dict):
-        return {key: _brief(value) for key, value in result.items() if key not in LONG}
-    return result
-
-
 def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
-    """The evidence with its table and curves, as written to disk and shown by ``--json``.
-
-    Args:
-        evidence: the results.
-        study: computes table and curves from them.
-        command: what computes them again.
-    """
+    """The evidence with its table and curves, as written to disk and shown by ``--json``."""
     findings: Findings = study.analyze(evidence.measured)
     return {
         "study": study.name,
@@ -126,35 +124,25 @@ def to_json(evidence: Evidence, study: Study, command: str) -> dict[str, Any]:
         "environment": evidence.environment,
         "rows": [dict(row) for row in findings.table.rows],
         "scaling": [asdict(curve) for curve in findings.scaling],
-        "cells": [asdict(cell) for cell in evidence.measured],
+        "cells": [{**vars(cell), "result": cell.result.to_json()} for cell in evidence.measured],
         "setups": dict(evidence.setups),
+        "provenance": evidence.provenance.to_json(),
     }
 
 
-def save(content: dict[str, Any], store: Store) -> Path:
-    """Write a study's results beside the runs.
-
-    Args:
-        content: what :func:`to_json` returned.
-        store: the run store.
-
-    Returns:
-        The file.
-    """
-    path = store.root / "studies" / f"{content['study']}-{content['budget']}.json"
-    write_whole(path, (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
-    return path
+def save(evidence: Evidence, study: Study, command: str, store: Store) -> Evidence:
+    """Write the results of a study beside the runs; the evidence then says where."""
+    path = store.root / "studies" / f"{evidence.study}-{evidence.budget}.json"
+    content = to_json(evidence, study, command)
+    write_whole(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    return replace(evidence, origin=str(path))
 
 
 def read(path: Path) -> Evidence:
-    """The evidence in the file ``path`` that :func:`save` wrote.
-
-    Raises:
-        InputError: the file cannot be read or is not a study's result.
-    """
+    """The evidence in the file ``path`` that :func:`save` wrote."""
     try:
         content = read_json(path, "a study's result")
-        measured = tuple(Measured(**cell) for cell in content["cells"])
+        measured = tuple(_measured(cell, path) for cell in content["cells"])
         return Evidence(
             study=content["study"],
             budget=content["budget"],
@@ -165,9 +153,16 @@ def read(path: Path) -> Evidence:
             seconds=content["seconds"],
             cpu_seconds=content.get("cpu_seconds"),
             setups=content.get("setups", {}),
+            provenance=Provenance.read(content.get("provenance", {})),
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path} is not a study's result: {error}.") from error
+
+
+def _measured(cell: Mapping[str, Any], path: Path) -> Measured:
+    """A cell of the file ``path``; its run's name tells which kind of step found the result."""
+    record = result_type(cell["run"].rpartition("-")[0])
+    return Measured(**{**cell, "result": parse_result(cell["result"], record, f"{path}, the cell {cell['run']},")})
 
 
 def find(name: str, store: Store | None = None, budget: Budget | None = None) -> Evidence | None:
@@ -177,14 +172,12 @@ def find(name: str, store: Store | None = None, budget: Budget | None = None) ->
     it never comes before another budget.
 
     Args:
-        name: of the study.
         store: where the user's results are; :meth:`Store.default` by default.
-        budget: only at this budget.
 
     Returns:
         None if there is no evidence.
     """
-    folders = ((store or Store.default()).root / "studies", SHIPPED)
+    folders = ((store or Store.default()).root / "studies", *shipped_folders())
     paths = [folder / f"{name}-{known}.json" for folder in folders for known in BUDGETS]
     saved = [read(path) for path in paths if path.is_file()]
     fitting = [evidence for evidence in saved if budget in (None, evidence.budget)]
@@ -202,9 +195,7 @@ def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None
     Budgets share runs, so a few cells of a greater budget do not hide a complete smaller one.
 
     Args:
-        study: the study.
         budget: only at this budget; else at the greatest budget that is complete, or that has evidence if none is.
-        store: the run store.
     """
     from radii.data.sources import only_local
 
@@ -225,5 +216,6 @@ def latest(study: Study, budget: Budget | None, store: Store) -> Evidence | None
 
 
 def shipped_results() -> Iterable[Mapping[str, Any]]:
-    """The contents of the results that come with radii."""
-    return (json.loads(path.read_text()) for path in sorted(SHIPPED.glob("*.json")))
+    """The contents of the results that come with packages."""
+    paths = [path for folder in shipped_folders() for path in sorted(folder.glob("*.json"))]
+    return (json.loads(path.read_text(encoding="utf-8")) for path in paths)

@@ -1,4 +1,4 @@
-"""Running studies: missing steps are computed, failures are listed, results are saved.
+"""Running studies that a user names: missing steps are computed, failures are listed, results are saved.
 
 Steps that several studies share are computed once. A failure stops only the
 steps that need its result. Whatever ends a run, the next one continues from
@@ -7,64 +7,69 @@ the steps' checkpoints.
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from radii import progress
 from radii.budget import Budget, check_budget
 from radii.errors import InputError
+from radii.files import write_whole
+from radii.registry import is_import_path
 from radii.runs.executors import Executor, FailedStepsError, Failures, Observer, executor_named
-from radii.runs.step import Step, plan
-from radii.runs.store import Run, Store
-from radii.studies import results
-from radii.studies.plan import PlannedStep, StepTimes, StudyPlan, TimeLeft, measured_times, plan_studies
-from radii.studies.results import Evidence
-from radii.studies.study import Study
-from radii.studies.study_lookup import find_study, record_study
+from radii.runs.step import Step
+from radii.runs.store import Store
+from radii.studies import results, toml
+from radii.studies.plan import StepTimes, StudyPlan, plan_studies
+from radii.studies.results import Evidence, Failure
+from radii.studies.study import (
+    STUDIES,
+    Study,
+    StudyRecord,
+    check_study,
+    registered_study,
+    started_folder,
+    study_records,
+)
+
+
+def find_study(reference: str, store: Store, trust: Collection[str] = ()) -> Study:
+    """The study that a user names."""
+    check_study(reference, store)
+    if reference in STUDIES or is_import_path(reference):
+        return registered_study(reference)
+    if not reference.endswith(".toml"):
+        reference = next(record.reference for record in study_records(store) if record.name == reference)
+    return toml.load(Path(reference), trust)
+
+
+def _record_study(study: Study, reference: str, budget: Budget, store: Store) -> None:
+    """Record that a study was started, so that it can be resumed by name.
+
+    A study defined in Python cannot be resumed by name and is not recorded.
+    """
+    if reference not in STUDIES and not reference.endswith(".toml"):
+        return
+    where = str(Path(reference).resolve()) if reference.endswith(".toml") else reference
+    record = StudyRecord(study.name, where, budget)
+    write_whole(started_folder(store) / f"{study.name}.json", json.dumps(asdict(record)).encode())
 
 
 class StudyObserver:
     """Observer of a run of studies; the base class ignores all events."""
 
-    def planned(self, plan: StudyPlan, left: TimeLeft) -> None:
-        """The plan is made and nothing has started.
+    def planned(self, plan: StudyPlan, left: str) -> None:
+        """The plan is made and nothing has started."""
 
-        Args:
-            plan: all steps.
-            left: the expected time.
-        """
-
-    def step_ended(self, step: PlannedStep, error: BaseException | None, left: TimeLeft) -> None:
+    def step_ended(self, step: Step, seconds: float | None, left: str) -> None:
         """A step is committed, or has failed.
 
         Args:
-            step: the step.
-            error: the reason, if it failed.
-            left: the expected time of the other steps.
+            seconds: what it took; None if it failed.
         """
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A step that could not be computed, the reason, and the command that tries it again."""
-
-    run: str
-    what: str
-    error: str
-    studies: tuple[str, ...]
-    retry: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The evidence of every study, the files it is saved in, and the failures."""
-
-    evidence: tuple[Evidence, ...]
-    files: tuple[Path, ...]
-    failures: tuple[Failure, ...]
 
 
 @dataclass(frozen=True)
@@ -122,80 +127,50 @@ def run(
     """Run a study; steps that the store has are not computed again.
 
     Args:
-        study: a study, its name, or a TOML file.
         budget: ``smoke``, ``cpu``, ``night`` or ``paper``.
         store: where runs and results are kept; :meth:`Store.default` by default.
         executor: ``processes``, ``inline``, ``ray`` or ``ray:local``.
         workers: steps at the same time; one per core by default, 0 computes in this process.
-        address: HOST:PORT of a Ray cluster's head, with ``executor="ray"``.
-        trust: import paths that a TOML file may name.
-
-    Returns:
-        The results of all cells.
-
-    Raises:
-        InputError: the study, budget or executor is not known.
-        FailedStepsError: steps failed; what was measured is saved.
     """
     store = store or Store.default()
     reference = study if isinstance(study, str) else study.name
     request = Request((reference,), budget, executor, workers, address, (), tuple(trust))
     whole = find_study(study, store, trust) if isinstance(study, str) else study
-    outcome = run_studies([whole], request, store)
-    if outcome.failures:
-        raise FailedStepsError({failure.run: RuntimeError(failure.error) for failure in outcome.failures})
-    return outcome.evidence[0]
+    (evidence,) = run_studies([whole], request, store)
+    if evidence.failures:
+        raise FailedStepsError({failure.run: RuntimeError(failure.error) for failure in evidence.failures})
+    return evidence
 
 
 def run_studies(
     studies: Sequence[Study], request: Request, store: Store, observer: StudyObserver | None = None
-) -> Outcome:
-    """Compute the missing steps of ``studies`` and save their evidence.
-
-    Args:
-        studies: one study for each of ``request.references``.
-        request: budget, executor and selection.
-        store: where runs and results are kept.
-        observer: hears the plan, and of every step that ends.
-    """
-    executor, times = request.start_executor(), StepTimes.known(store)
-    study_plan = plan_studies(studies, request.budget, store, times, request.only, rehearsed=request.budget != "smoke")
+) -> tuple[Evidence, ...]:
+    """Compute the missing steps of ``studies`` and save the evidence of each beside the runs."""
+    executor, observer = request.start_executor(), observer or StudyObserver()
+    study_plan = plan_studies(studies, request.budget, store, StepTimes.known(store), request.only)
     for study, reference in zip(studies, request.references, strict=True):
-        record_study(study, reference, request.budget, store)
-    observer = observer or StudyObserver()
-    observer.planned(study_plan, study_plan.time_left(times, executor.width()))
-    tracker = _Tracker(study_plan, times, store, executor.width(), observer)
+        _record_study(study, reference, request.budget, store)
+    observer.planned(study_plan, study_plan.time_left(executor.width()))
+    tracker = _Tracker(study_plan, executor.width(), observer)
     with tracker.bars:
-        failures = executor.run([planned.step for planned in study_plan.steps], store, tracker)
-    saved = [save_evidence(study, request.budget, store, request.command()) for study in studies]
-    return Outcome(
-        tuple(evidence for evidence, _ in saved),
-        tuple(path for _, path in saved),
-        _failures(failures, study_plan, request),
-    )
-
-
-def save_evidence(study: Study, budget: Budget, store: Store, command: str) -> tuple[Evidence, Path]:
-    """Collect the results of a study that the store has and write them beside the runs.
-
-    Args:
-        study: the study.
-        budget: which plan of the study.
-        store: the run store.
-        command: what computes the results again.
-    """
-    evidence = results.collect(study, budget, store)
-    content = results.to_json(evidence, study, command)
-    content["work"] = measured_times(plan([cell.step for cell in study.cells(budget)]), store)
-    return evidence, results.save(content, store)
-
-
-def _failures(failures: Failures, study_plan: StudyPlan, request: Request) -> tuple[Failure, ...]:
-    steps = {planned.step.run_id: planned for planned in study_plan.steps}
+        errors = executor.run(study_plan.steps, store, tracker)
+    failures = _failures(errors, study_plan, request)
+    saved = [
+        results.save(results.collect(study, request.budget, store), study, request.command(), store)
+        for study in studies
+    ]
     return tuple(
-        Failure(run_id, steps[run_id].step.describe(), _sentence(error), steps[run_id].studies, request.command(run_id))
-        for run_id, error in failures.items()
+        replace(evidence, failures=tuple(failure for failure in failures if evidence.study in failure.studies))
+        for evidence in saved
     )
+
+
+def _failures(errors: Failures, study_plan: StudyPlan, request: Request) -> list[Failure]:
+    steps = {step.run_id: step for step in study_plan.steps}
+    return [
+        Failure(run_id, steps[run_id].describe(), _sentence(error), study_plan.studies[run_id], request.command(run_id))
+        for run_id, error in errors.items()
+    ]
 
 
 def _sentence(error: BaseException) -> str:
@@ -207,15 +182,12 @@ class _Tracker(Observer):
     """Shows the running steps as bars, learns how long steps take, and passes events on."""
 
     plan: StudyPlan
-    times: StepTimes
-    store: Store
     workers: int
     observer: StudyObserver
     bars: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        self._steps = {planned.step.run_id: planned for planned in self.plan.steps}
-        self._ended: list[str] = []
+        self._failed: list[str] = []
         self._running: dict[str, ExitStack] = {}
         count = len(self.plan.todo)
         self._all = self.bars.enter_context(progress.task("steps", count, "steps")) if count else None
@@ -227,12 +199,12 @@ class _Tracker(Observer):
     def ended(self, step: Step, error: BaseException | None) -> None:
         if step.run_id in self._running:
             self._running.pop(step.run_id).close()
-        if error is None:
-            self.times.learn(step, Run(self.store.folder(step)).environment["seconds"])
-        self._ended.append(step.run_id)
-        left = self.plan.time_left(self.times, self.workers, self._ended)
+        seconds = None if error is not None else self.plan.seconds(step)
+        if seconds is None:
+            self._failed.append(step.run_id)
+        else:
+            self.plan.times.learn(step, seconds)
+        left = self.plan.time_left(self.workers, self._failed)
         if self._all is not None:
-            self._all.advance(note=str(left))
-        seconds = self.times.expect(step) if error is None else None
-        planned = replace(self._steps[step.run_id], done=error is None, seconds=seconds)
-        self.observer.step_ended(planned, error, left)
+            self._all.advance(note=left)
+        self.observer.step_ended(step, seconds, left)

@@ -17,6 +17,7 @@ from radii.spec import read_json
 from radii.studies import results
 from radii.studies.study import STUDIES, ScalingCurve, registered_study
 from radii.tables import ChartSpec, Field, Rule, Span, Table, listing, table
+from radii.text import check_file
 
 SHOWN = 2.0  # the axis of a chart ends at so many times the last size that the law speaks of
 
@@ -47,16 +48,17 @@ class Forecast:
         law = self.law
         if law.validated_factor > 1:
             reach = (
-                f"Sizes up to {law.limit:,} can be forecast: holding out all sizes within a factor of "
-                f"{law.validated_factor}, the smaller ones forecast them."
+                f"Sizes up to {law.limit:,} can be forecast: within a factor of {law.validated_factor}, forecasts from "
+                "the smaller training sets matched the larger ones."
             )
         else:
             reach = (law.refusal(2 * law.largest) or "").replace(f" at {2 * law.largest:,}:", ":")
         needed = self.needed
         if needed is None:
             return reach
-        never = f"; it is never reached with probability {needed.never:.0%}" if needed.never >= 0.005 else ""
-        return f"{needed.target:.1%} needs {needed.words}{never}. {reach}"
+        chance = f" There is a {needed.never:.0%} chance that more data never suffices."
+        never = chance if needed.never >= 0.005 else ""
+        return f"Reaching {needed.target:.1%} takes {needed.words}.{never} {reach}"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for every size asked for: the interval, or why there is none."""
@@ -88,7 +90,7 @@ class Forecast:
         """The gain of the last doubling, or what the target needs, as the title of a chart."""
         law, needed = self.law, self.needed
         if needed is not None:
-            return f"{needed.target:.1%} needs {needed.words}"
+            return f"Reaching {needed.target:.1%} takes {needed.words}"
         if 2 * law.smallest > law.largest:
             return f"{self.title} over the number of training points"
         gain = law.doubling(law.largest / 2)
@@ -185,12 +187,8 @@ def read_curves(
     """The scaling curves of a file or of a study by name.
 
     Args:
-        source: a CSV with the columns n, seed and value, a study's result (JSON), or the name of a study.
         classes: number of classes; only for a CSV.
         test_points: number of test points; only for a CSV.
-
-    Raises:
-        InputError: the source cannot be read or has no curves.
     """
     path = Path(source)
     if path.suffix.lower() == ".csv":
@@ -251,8 +249,9 @@ def _from_csv(path: Path, classes: int | None, test_points: int | None) -> Scali
         raise InputError(
             f"{path.name} does not say how many classes and test points there were; add --classes and --test-points."
         )
+    check_file(path)
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is not a readable CSV file: {reason(error)}.") from error

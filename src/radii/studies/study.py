@@ -1,21 +1,26 @@
 """A study: a plan of steps, and an analysis that turns their results into a table and charts.
 
-A module of :mod:`radii.papers.catalog` is a page: which cells at which budget,
-and what their results say. Running, resuming, spreading over machines and
-keeping results is the same for all and lives elsewhere.
+A study says which cells there are at which budget, and what their results say.
+Running, resuming, spreading over machines and keeping results is the same for
+all and lives elsewhere.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from radii.budget import WITHOUT_NIGHT, Budget
-from radii.errors import InputError
-from radii.registry import Registry
+from radii.errors import InputError, unknown_name
+from radii.registry import Registry, is_import_path
 from radii.runs.step import Step
+from radii.runs.step_results import R, StepResult
+from radii.runs.store import Store
+from radii.spec import read_json
 from radii.tables import ChartSpec, Table
+from radii.text import check_file
 
 Place = Mapping[str, str | int | float]
 
@@ -33,10 +38,20 @@ class Measured:
     """A cell whose step is done: what it found, in which run."""
 
     place: Place
-    result: Mapping[str, Any]
+    result: StepResult
     run: str = ""
     seconds: float = 0.0
     cpu_seconds: float | None = None
+
+    def read(self, record: type[R]) -> R:
+        """The result of a cell whose step's record is known.
+
+        Args:
+            record: its type: ``cell.read(Train.Result)``.
+        """
+        if not isinstance(self.result, record):
+            raise InputError(f"{dict(self.place)} has a {type(self.result).__name__}, not a {record.__name__}.")
+        return self.result
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,10 @@ class Findings:
 
 @dataclass(frozen=True)
 class Study:
-    """``plan`` lists the cells of a budget; ``analyze`` accepts the results of any part of the plan."""
+    """``plan`` lists the cells of a budget; ``analyze`` accepts the results of any part of the plan.
+
+    ``about`` says in some sentences what is asked and what is expected.
+    """
 
     name: str
     title: str
@@ -70,6 +88,7 @@ class Study:
     plan: Callable[[Budget], tuple[Cell, ...]]
     analyze: Callable[[Sequence[Measured]], Findings]
     budgets: tuple[Budget, ...] = WITHOUT_NIGHT
+    about: str = ""
 
     def cells(self, budget: Budget) -> tuple[Cell, ...]:
         """The cells at a budget.
@@ -90,46 +109,49 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-STUDIES = Registry(
-    "study",
-    {
-        name: f"radii.papers.catalog.{module}:STUDY"
-        for name, module in {
-            "separation": "published_separation",
-            "sensitivity-mnist": "sensitivity_mnist",
-            "data-scaling": "data_scaling",
-            "subspaces": "subspaces",
-            "provable": "provable",
-            "overfitting": "overfitting",
-            "compute-scaling": "compute_scaling",
-            "extra-data": "extra_data",
-            "trade-off": "trade_off",
-            "yang-mnist": "yang_mnist",
-            "yang-cifar": "yang_cifar",
-            "dropout": "dropout",
-            "staircase": "staircase",
-            "nearby-points": "nearby_points",
-            "theory": "theory_results",
-            "geometry": "data_geometry",
-            "formulas": "formula_checks",
-            "linf-front": "linf_front",
-            "sensitivity-cifar": "sensitivity_cifar",
-            "capacity-mnist": "capacity_mnist",
-            "capacity-cifar": "capacity_cifar",
-            "scaled-digits": "scaled_digits",
-            "sample-size": "sample_size",
-            "gamma": "gamma_correction",
-            "fashion-edges": "fashion_edges",
-            "distance-robustness": "distance_robustness",
-            "sample-complexity": "sample_complexity",
-        }.items()
-    },
-)
+STUDIES = Registry("study", {})  # packages publish theirs by entry points of the group radii.studies
 
 
 def registered_study(name: str) -> Study:
-    """The study called ``name``: of the papers, published by a package, or at an import path."""
+    """The study called ``name``: published by a package, or at an import path."""
     study = STUDIES.entry(name)
     if not isinstance(study, Study):
         raise InputError(f"The study {name!r} must be a radii.studies.study.Study, got {type(study).__name__} instead.")
     return study
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """A study that was started: ``reference`` is its name, or the file that it was read from."""
+
+    name: str
+    reference: str
+    budget: Budget
+
+
+def check_study(reference: str, store: Store) -> None:
+    """Refuse a name that no study has and a TOML file that is not there; nothing is imported."""
+    if is_import_path(reference):
+        STUDIES.check(reference)
+    elif reference.endswith(".toml"):
+        check_file(Path(reference))
+    elif reference not in (known := [*STUDIES, *(record.name for record in study_records(store))]):
+        raise unknown_name("study", reference, known, "Or give a TOML file, my-study.toml.")
+
+
+def study_records(store: Store) -> list[StudyRecord]:
+    """The studies that were started in ``store``, the most recent first."""
+    paths = sorted(started_folder(store).glob("*.json"), key=lambda path: -path.stat().st_mtime_ns)
+    records = []
+    for path in paths:
+        try:
+            content = read_json(path, "a note of a study")
+            records.append(StudyRecord(content["name"], content["reference"], content["budget"]))
+        except (InputError, KeyError):
+            logging.getLogger("radii").warning("%s is damaged; this study cannot be resumed by its name.", path)
+    return records
+
+
+def started_folder(store: Store) -> Path:
+    """Where ``store`` keeps notes of the studies that were started."""
+    return store.root / "studies" / "started"

@@ -22,18 +22,18 @@ from torch.distributed import all_reduce, broadcast, destroy_process_group, init
 from torch.nn.parallel import DistributedDataParallel
 
 from radii.errors import InputError
-from radii.training.objectives.objective import Loss, Moment, Objective
+from radii.training.objectives.objective import Loss, Objective, TrainingProgress
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """The processes that train one network together; with one process, every operation does nothing."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main_process(self) -> bool:
         """Whether this process writes files and prints."""
         return self.rank == 0
 
@@ -64,13 +64,13 @@ class Team:
         return bool(decision.item())
 
     def joined(self, model: nn.Module, objective: Objective) -> nn.Module:
-        """A module (x, y, moment) -> Loss whose gradients are averaged over the team."""
-        step = LossStep(model, objective)
+        """A module (x, y, progress) -> Loss whose gradients are averaged over the team."""
+        step = _LossStep(model, objective)
         # every process keeps its own batch-norm statistics; the leading one's are saved
         return step if self.size == 1 else DistributedDataParallel(step, broadcast_buffers=False)
 
 
-class LossStep(nn.Module):
+class _LossStep(nn.Module):
     """The whole loss of a batch as one forward pass, so that one backward pass synchronizes it.
 
     The objective gets the plain network, so its inner attacks stay in this process.
@@ -80,23 +80,23 @@ class LossStep(nn.Module):
         super().__init__()
         self.model, self.objective = model, objective
 
-    def forward(self, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def forward(self, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """The loss of this process's share."""
-        return self.objective.loss(self.model, x, y, moment)
+        return self.objective.loss(self.model, x, y, progress)
 
 
-def team() -> Team:
+def current_group() -> ProcessGroup:
     """The team that this process has joined, or the process alone."""
     if not is_initialized():
-        return Team()
-    return Team(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        return ProcessGroup()
+    return ProcessGroup(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
 
 @contextmanager
-def teamwork() -> Iterator[Team]:
+def process_group() -> Iterator[ProcessGroup]:
     """Join the processes that torchrun started (none, without torchrun), by gloo, because models are on the CPU."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or is_initialized():
-        yield team()
+        yield current_group()
         return
     # DistributedDataParallel loads this module. Loaded within the group, it would keep the group alive beyond its end,
     # and a thread of gloo that meets the closing interpreter ends it by SIGABRT now and then (torch 2.13).
@@ -104,6 +104,6 @@ def teamwork() -> Iterator[Team]:
 
     init_process_group("gloo")
     try:
-        yield team()
+        yield current_group()
     finally:
         destroy_process_group()

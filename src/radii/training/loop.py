@@ -3,16 +3,18 @@
 Everything random has an address (see :mod:`radii.randomness`) and the schedule
 is a function of the step, so the state of a training is its weights, the
 optimizer's buffers and the number of steps done. Killed at any moment, the
-same call continues from the last checkpoint and ends with the same bits, on
+same call continues from the last checkpoint and gives the same bits, on
 the same machine type, versions and thread count.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,55 +22,21 @@ import torch
 from torch import Tensor, nn
 
 from radii import progress
-from radii.data.batches import Batches
+from radii.data.batches import Batches, JoinedBatches
 from radii.data.dataset import Dataset
-from radii.data.joined_batches import JoinedBatches
 from radii.errors import InputError
-from radii.models.classifier import predict
-from radii.models.initializations import start_from
-from radii.models.io.tensor_files import write_tensors
-from radii.models.memory_order import channels_last
+from radii.models.classifier import channels_last, predict
+from radii.models.io.bundle import start_from
+from radii.models.io.weights import read_tensors, write_tensors
 from radii.randomness import stream_seed
-from radii.training import checkpoint as checkpoints
-from radii.training.distributed import Team, team
-from radii.training.events import curves
-from radii.training.objectives.objective import Loss, Moment, Objective
+from radii.training import logs
+from radii.training.distributed import ProcessGroup, current_group
+from radii.training.history import Epoch, History, Watched
+from radii.training.objectives.objective import Loss, Objective, TrainingProgress
 from radii.training.optimizers import WeightAverage
+from radii.training.overfitting import HeldOut
+from radii.training.precision import computed_in
 from radii.training.schedule import Optimizer, Recipe
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """The results of one pass over the data.
-
-    Args:
-        number: the number of the pass, from 0.
-        loss: mean training loss.
-        train_accuracy: mean accuracy of the batches, each measured during its own training step.
-        test_accuracy: accuracy in eval mode after the pass; None if it was not measured.
-    """
-
-    number: int
-    loss: float
-    train_accuracy: float
-    test_accuracy: float | None
-
-
-@dataclass(frozen=True)
-class History:
-    """The training so far.
-
-    Args:
-        epochs: one entry per pass over the data.
-        seconds: time spent, over all resumed parts.
-    """
-
-    epochs: tuple[Epoch, ...]
-    seconds: float
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Tidy rows for tables and charts."""
-        return [asdict(epoch) for epoch in self.epochs]
 
 
 @dataclass
@@ -97,6 +65,7 @@ class _Course:
     done: int = 0
     history: list[Epoch] = field(default_factory=list)
     tally: _Tally = field(default_factory=_Tally)
+    watched: list[Watched] = field(default_factory=list)
     earlier: float = 0.0  # seconds spent before the last kill
     started: float = field(default_factory=time.monotonic)
 
@@ -106,15 +75,16 @@ class _Course:
 
     def resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
-        stored = None if self.path is None else checkpoints.latest(self.path)
+        stored = None if self.path is None else _latest_checkpoint(self.path)
         if stored is None:
             return
         tensors, meta = stored
-        checkpoints.restore(self.model, self.optimizer, tensors)
+        _restore_state(self.model, self.optimizer, tensors)
         if self.average is not None:
-            self.average.restore(checkpoints.section(tensors, "average"))
+            self.average.restore(section(tensors, "average"))
         self.done, self.history = meta["done"], [Epoch(**row) for row in meta["history"]]
         self.tally, self.earlier = _Tally(**meta["tally"]), meta["seconds"]
+        self.watched = [Watched(**row) for row in meta.get("watched", ())]
 
     def save(self) -> None:
         """Write the checkpoint, unless a weight is not finite: then the last good checkpoint stays."""
@@ -126,11 +96,24 @@ class _Course:
                 "history": [asdict(epoch) for epoch in self.history],
                 "tally": asdict(self.tally),
                 "seconds": self.seconds,
+                "watched": [asdict(look) for look in self.watched],
             }
-            tensors = checkpoints.state_of(self.model, self.optimizer)
+            tensors = _state_of(self.model, self.optimizer)
             if self.average is not None:
                 tensors |= {f"average/{key}": value for key, value in self.average.tensors.items()}
             write_tensors(self.path, tensors, meta)
+
+    def look(self, held_out: HeldOut, now: TrainingProgress, group: ProcessGroup) -> None:
+        """Watch for catastrophic overfitting; once seen, it counts until the end of the training."""
+        look = held_out.look(self.model, now)
+        seen = look.overfits or any(earlier.overfits for earlier in self.watched)
+        self.watched.append(replace(look, overfits=group.agreed(seen)))
+
+    def log(self, group: ProcessGroup, **values: float) -> None:
+        """Tell the logs of this context; the folder of the checkpoint is the run's."""
+        name = "training" if self.path is None else self.path.parent.name
+        for log in logs.current() if group.is_main_process else ():
+            log.add(name, self.done, values)
 
     def diverged(self, what: str) -> InputError:
         """The error of a training whose numbers are no longer finite."""
@@ -158,24 +141,15 @@ def train(
     (:mod:`radii.training.distributed`).
 
     Args:
-        model: the network.
-        data: the training points.
-        objective: the loss, see :mod:`radii.training.objectives`.
-        recipe: length, batches, optimizer, augmentation.
         seed: the seed of shuffles, augmentation and attacks; default 0.
         test: points on which accuracy is measured after every ``recipe.test_every`` epochs; default none.
         checkpoint: file of the state; training continues from it if it exists; default none.
         checkpoint_seconds: seconds between two checkpoints; default 30.
         extra: more training points, of which every batch has the same share; default none.
-
-    Returns:
-        Loss and accuracies of every epoch.
-
-    Raises:
-        InputError: the loss or a weight is not finite (the last good checkpoint
-            stays), or a setting does not fit the data.
     """
-    crew, device = team(), next(model.parameters()).device
+    group, device = current_group(), next(model.parameters()).device
+    held_out = HeldOut.of(objective, data, recipe.watch, seed) if recipe.watch else None
+    data = data if held_out is None else held_out.rest
     batches = _batches(data, extra, recipe, seed)
     total = recipe.length(len(batches))
     start_from(model, recipe.init, seed)
@@ -187,34 +161,37 @@ def train(
         progress.task(f"training on {data.name}", total, "steps") as bar,
         torch.random.fork_rng(devices=[]),
         channels_last(model, trained=True)(),
-        curves(crew.leads) as plot,
+        computed_in(recipe.precision, model),
     ):
-        step = crew.joined(model, objective)
+        step = group.joined(model, objective)
         bar.advance(course.done)
         for x, y in _remaining(batches, total, course.done):
-            moment = Moment(course.done, total, seed, crew.rank, crew.size)
-            x, y = crew.share(x).to(device), crew.share(y).to(device)
-            seen = _descend(step, course, x, y, moment, crew)
+            several = bool(course.watched) and course.watched[-1].overfits
+            now = TrainingProgress(course.done, total, seed, group.rank, group.size, several)
+            x, y = group.share(x).to(device), group.share(y).to(device)
+            seen = _descend(step, course, x, y, now, group)
             course.tally.add(*seen)
             course.done += 1
             if average is not None:
                 average.follow(model, course.done)
-            plot.add(course.done, loss=seen[0] / seen[2], accuracy=seen[1] / seen[2])
+            if held_out is not None and held_out.is_due(course.done, total):
+                course.look(held_out, TrainingProgress(course.done, total, seed), group)
+            course.log(group, loss=seen[0] / seen[2], accuracy=seen[1] / seen[2])
             if course.done % len(batches) == 0 or course.done == total:
                 watched = recipe.test_every and (len(course.history) + 1) % recipe.test_every == 0
-                course.history.append(_finished_epoch(course, test if crew.leads and watched else None))
+                course.history.append(_finished_epoch(course, test if group.is_main_process and watched else None))
                 course.tally = _Tally()
-                plot.add(course.done, **_curve_points(course.history[-1]))
+                course.log(group, **_figures(course.history[-1]))
             speed = (course.done - begun) * batches.batch_size / (time.monotonic() - course.started)
             bar.advance(1, _note(course, speed))
-            if crew.leads and time.monotonic() - saved >= checkpoint_seconds:
+            if group.is_main_process and time.monotonic() - saved >= checkpoint_seconds:
                 course.save()
                 saved = time.monotonic()
-        if crew.leads:
+        if group.is_main_process:
             course.save()
     if average is not None:
         average.give(model)  # after the checkpoint, which keeps the weights that were trained
-    return History(tuple(course.history), course.seconds)
+    return History(tuple(course.history), course.seconds, tuple(course.watched))
 
 
 def _batches(data: Dataset, extra: Dataset | None, recipe: Recipe, seed: int) -> Batches | JoinedBatches:
@@ -236,19 +213,19 @@ def _remaining(batches: Batches | JoinedBatches, total: int, done: int) -> Itera
 
 
 def _descend(
-    step: nn.Module, course: _Course, x: Tensor, y: Tensor, moment: Moment, crew: Team
+    step: nn.Module, course: _Course, x: Tensor, y: Tensor, now: TrainingProgress, group: ProcessGroup
 ) -> tuple[float, float, float]:
     """One optimizer step; returns the sum of losses, the correct answers and the points, over all processes."""
     course.model.train()
     settings = course.settings
-    settings.set(course.optimizer, moment.number, moment.total)
+    settings.set(course.optimizer, now.number, now.total)
     # dropout draws from the global stream; every process from its own
-    torch.manual_seed(stream_seed(moment.seed, "forward", moment.number, *([crew.rank] if crew.rank else [])))
-    loss: Loss = step(x, y, moment)
+    torch.manual_seed(stream_seed(now.seed, "forward", now.number, *([group.rank] if group.rank else [])))
+    loss: Loss = step(x, y, now)
     correct = int((loss.logits.detach().argmax(1) == y).sum())
-    summed, correct_, seen = crew.total(float(loss.value.detach()) * len(y), correct, len(y))
+    summed, correct_, seen = group.total(float(loss.value.detach()) * len(y), correct, len(y))
     if not math.isfinite(summed):
-        raise course.diverged(f"the loss is {summed / seen} at step {moment.number} of {moment.total}")
+        raise course.diverged(f"the loss is {summed / seen} at step {now.number} of {now.total}")
     course.optimizer.zero_grad(set_to_none=True)
     loss.value.backward()
     if settings.clip_gradient:
@@ -263,7 +240,7 @@ def _finished_epoch(course: _Course, test: Dataset | None) -> Epoch:
     return Epoch(len(course.history), tally.loss / tally.seen, tally.correct / tally.seen, accuracy)
 
 
-def _curve_points(epoch: Epoch) -> dict[str, float]:
+def _figures(epoch: Epoch) -> dict[str, float]:
     return {"epoch_loss": epoch.loss, "train_accuracy": epoch.train_accuracy} | (
         {} if epoch.test_accuracy is None else {"test_accuracy": epoch.test_accuracy}
     )
@@ -286,3 +263,50 @@ def _note(course: _Course, speed: float) -> str:
     else:
         loss, accuracy = course.history[-1].loss, course.history[-1].train_accuracy
     return f"loss {loss:.3f}, accuracy {accuracy:.1%}, {speed:,.0f} inputs/s"
+
+
+def _latest_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Tensors and JSON data of the checkpoint ``path``; None without one, or if it is damaged, which renames it."""
+    if not path.exists():
+        return None
+    try:
+        tensors, meta = read_tensors(path)
+        if not meta:
+            raise InputError(f"{path} is not a checkpoint of radii.")
+        return tensors, meta
+    except InputError as error:
+        with suppress(FileNotFoundError):  # another process of the same training was faster
+            path.rename(_damaged(path))
+        logging.getLogger("radii").warning("%s It is renamed; the training starts from the beginning.", error)
+        return None
+
+
+def _damaged(path: Path) -> Path:
+    """The new name of the checkpoint ``path`` if it cannot be read."""
+    return path.with_name(f"damaged-{path.name}")
+
+
+def _state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Weights and buffers of ``model`` and the tensors of ``optimizer``, each under one flat name."""
+    tensors = {f"model/{key}": value for key, value in model.state_dict().items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        for key, value in state.items():
+            if value is not None:
+                tensors[f"optimizer/{number}/{key}"] = torch.as_tensor(value)
+    return tensors
+
+
+def _restore_state(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Copy ``tensors``, which :func:`_state_of` collected, into ``model`` and ``optimizer``."""
+    model.load_state_dict(section(tensors, "model"))
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimizer/"):
+            _, number, name = key.split("/", 2)
+            state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def section(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Those ``tensors`` of a checkpoint whose names begin with ``name``, without that prefix."""
+    return {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}

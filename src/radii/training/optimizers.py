@@ -1,4 +1,4 @@
-"""Manifold, the optimizer of networks with orthogonal matrices, and the running average of a network's weights."""
+"""Orthogonalized momentum, on orthogonal matrices (Manifold) and on others, and the running average of weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
-from radii.models.layers.manifold import OrthogonalParameter, polar_factor, retract, tangent
+from radii.models.layers.orthogonal import OrthogonalParameter, polar_factor, retract, tangent
 
 
 class Manifold(torch.optim.Optimizer):
@@ -32,9 +32,6 @@ class Manifold(torch.optim.Optimizer):
         momentum: m, default 0.9.
         others_lr: Adam's rate for biases, offsets and heads, default 2e-3.
         betas: Adam's forgetting factors, default 0.9 and 0.99.
-
-    Raises:
-        InputError: if no parameter is orthogonal, or a number is out of range.
     """
 
     def __init__(
@@ -96,6 +93,78 @@ class Manifold(torch.optim.Optimizer):
         mean = state["mean"].lerp_(gradient, 1 - fast) / (1 - fast**steps)
         square = state["square"].lerp_(gradient.square(), 1 - slow) / (1 - slow**steps)
         weight.addcdiv_(mean, square.sqrt_().add_(1e-8), value=-group["lr"])
+
+
+class Orthogonalized(torch.optim.Optimizer):
+    """Orthogonalized momentum for matrices and kernels, SGD with Nesterov momentum for the other parameters.
+
+    For a weight W as a matrix [out, in * k * k] with gradient G: M <- m M + G; the direction G + m M is replaced by
+    its polar factor, so that all its directions have the same length (Muon, Jordan et al. 2024); then
+    W <- (1 - lr * decay) W - lr * 0.2 sqrt(max(rows, columns)) * that, whose entries have about the size that steps
+    of Adam at the rate lr have. Its twin on orthogonal matrices is :class:`Manifold`.
+
+    The first and the last matrix, which read inputs and write logits, belong to the other parameters, as do all
+    vectors: their directions are not alike.
+
+    Args:
+        parameters: the model's parameters, first to last.
+        lr: rate of matrices and kernels, default 0.02.
+        momentum: m of both, default 0.9.
+        others_lr: rate of SGD for the other parameters, default 0.1.
+        weight_decay: share of a matrix that a step of rate 1 takes away, default 0.02; the others have none.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float = 0.02,
+        *,
+        momentum: float = 0.9,
+        others_lr: float = 0.1,
+        weight_decay: float = 0.02,
+    ) -> None:
+        listed = list(parameters)
+        matrices = [parameter for parameter in listed if parameter.dim() >= 2][1:-1]
+        inner = {id(parameter) for parameter in matrices}
+        others = [parameter for parameter in listed if id(parameter) not in inner]
+        if not (lr > 0 and others_lr > 0 and weight_decay >= 0 and 0 <= momentum < 1):
+            raise InputError(
+                "Orthogonalized needs positive rates, a decay of at least 0 and a momentum in [0, 1), "
+                f"got {lr}, {others_lr}, {weight_decay} and {momentum} instead."
+            )
+        both = {"momentum": momentum}
+        groups = [
+            {"params": matrices, "lr": lr, "weight_decay": weight_decay, "orthogonal": True, **both},
+            {"params": others, "lr": others_lr, "weight_decay": 0.0, "orthogonal": False, **both},
+        ]
+        super().__init__([group for group in groups if group["params"]], {})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One step of every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._move(parameter, parameter.grad, self.state[parameter], group)
+        return loss
+
+    @staticmethod
+    def _move(weight: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+        if not state:
+            state["momentum"] = torch.zeros_like(weight)
+        momentum = state["momentum"].mul_(group["momentum"]).add_(gradient)
+        direction = gradient.add(momentum, alpha=group["momentum"])
+        rate = group["lr"]
+        if group["orthogonal"]:
+            flat = direction.flatten(1)
+            direction = polar_factor(flat, steps=4).view(weight.shape)
+            rate *= 0.2 * max(flat.shape) ** 0.5
+            weight.mul_(1 - group["lr"] * group["weight_decay"])
+        weight.add_(direction, alpha=-rate)
 
 
 class WeightAverage:

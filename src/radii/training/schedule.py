@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+Precision = Literal["float32", "bfloat16"]
+
+
 class Optimizer(Spec):
     """SGD with Nesterov momentum, Adam, or orthogonalized momentum, under one of four schedules.
 
@@ -33,9 +36,11 @@ class Optimizer(Spec):
 
     ``kind="manifold"`` is :class:`radii.training.optimizers.Manifold`: ``lr`` moves
     orthogonal matrices, Adam moves the rest at ``others_lr``, and both follow the schedule.
+    ``kind="orthogonalized"`` is :class:`radii.training.optimizers.Orthogonalized`: ``lr`` and ``weight_decay`` are
+    those of inner matrices and kernels, SGD moves the rest at ``others_lr``.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {
+    omit_if_default: ClassVar[dict[str, Any]] = {
         "kind": "sgd",
         "schedule": "one-cycle",
         "drops": (),
@@ -49,11 +54,11 @@ class Optimizer(Spec):
     cycle_momentum: bool = False
     weight_decay: float = Field(0.0, ge=0)
     clip_gradient: float = Field(0.0, ge=0, description="largest gradient norm; 0 for no limit")
-    kind: Literal["sgd", "adam", "manifold"] = "sgd"
+    kind: Literal["sgd", "adam", "manifold", "orthogonalized"] = "sgd"
     schedule: Literal["one-cycle", "steps", "linear", "constant"] = "one-cycle"
     drops: tuple[float, ...] = ()
     nesterov: bool = True
-    others_lr: float = Field(2e-3, gt=0, description="Adam's rate beside orthogonal matrices")
+    others_lr: float = Field(2e-3, gt=0, description="rate of what is not orthogonal or orthogonalized")
 
     @field_validator("drops")
     @classmethod
@@ -72,8 +77,8 @@ class Optimizer(Spec):
             raise ValueError("drops belong to the schedule steps; write optimizer.schedule=steps")
         if self.kind == "manifold" and self.weight_decay:
             raise ValueError("weight_decay would pull orthogonal matrices off their manifold; leave it out")
-        if self.kind != "manifold" and self.others_lr != 2e-3:
-            raise ValueError("others_lr belongs to optimizer.kind=manifold")
+        if self.kind not in ("manifold", "orthogonalized") and self.others_lr != 2e-3:
+            raise ValueError("others_lr belongs to optimizer.kind=manifold and orthogonalized")
         return self
 
     def at(self, step: int, total: int) -> tuple[float, float]:
@@ -104,6 +109,11 @@ class Optimizer(Spec):
             from radii.training.optimizers import Manifold
 
             return Manifold(parameters, self.lr, momentum=self.momentum, others_lr=self.others_lr)
+        if self.kind == "orthogonalized":
+            from radii.training.optimizers import Orthogonalized
+
+            rest = {"others_lr": self.others_lr, "weight_decay": self.weight_decay}
+            return Orthogonalized(parameters, self.lr, momentum=self.momentum, **rest)
         return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
 
     def set(self, optimizer: torch.optim.Optimizer, step: int, total: int) -> float:
@@ -135,14 +145,20 @@ class Recipe(Spec):
             weights with this decay per step; 0: with the last weights.
         init: the weights at the start: the network's own, or ``orthogonal``, ``identity`` or ``kaiming``.
         extra_share: the share of extra points in a batch; 0: their share of all points.
+        watch: training points that are held out and attacked ten times during the training, to see catastrophic
+            overfitting of a single-step method; 0: none.
+        precision: of the network's products during training; ``bfloat16`` where the processor has such products,
+            which halves their time. Weights and the trained network are float32.
     """
 
-    neutral: ClassVar[dict[str, Any]] = {
+    omit_if_default: ClassVar[dict[str, Any]] = {
         "steps": 0,
         "test_every": 1,
         "average": 0.0,
         "init": "own",
         "extra_share": 0.0,
+        "watch": 0,
+        "precision": "float32",
     }
 
     epochs: int = Field(20, ge=1)
@@ -154,6 +170,8 @@ class Recipe(Spec):
     average: float = Field(0.0, ge=0, lt=1)
     init: Literal["own", "orthogonal", "identity", "kaiming"] = "own"
     extra_share: float = Field(0.0, ge=0, lt=1)
+    precision: Precision = "float32"
+    watch: int = Field(0, ge=0, description="held-out points on which single steps are compared with several")
 
     def length(self, batches: int) -> int:
         """Number of steps, with ``batches`` in one pass over the data."""

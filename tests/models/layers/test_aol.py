@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers import autocorrelation
+from radii.models.layers import _autocorrelation as autocorrelation
+from radii.models.layers._autocorrelation import row_sums
 from radii.models.layers.aol import AOLConv2d, AOLLinear, rescaled
-from radii.models.layers.autocorrelation import row_sums
 
 
 def textbook_sums(kernel: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.models.layers.grey_convolution import fast_grey_gradients
+from radii.training._frozen_for_attack import fast_grey_gradients
 
 
 def constant(net: nn.Module) -> nn.Module:

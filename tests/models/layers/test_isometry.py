@@ -9,7 +9,13 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from radii.errors import InputError
 from radii.models.layers.isometry import IsometricLayer
-from radii.models.layers.manifold import OrthogonalParameter, orthogonality_defect, polar_factor, retract, tangent
+from radii.models.layers.orthogonal import (
+    OrthogonalParameter,
+    orthogonality_defect,
+    polar_factor,
+    retract,
+    tangent,
+)
 from radii.models.layers.weightless import FlattenTokens, HalfAbs, TokenShift, shift_tokens_
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from radii.models.layers.folded import residual_step
+from radii.models.layers.plain_layers import residual_step
 
 
 def formula(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import pytest
 
-from radii import theory
 from radii.errors import InputError
-from radii.papers.theory.statements import STATEMENTS, statement
+from radii_papers import theory
+from radii_papers.theory.statements import STATEMENTS, statement
 
 BAD = [
     ("no-free-robustness", {"n": 1}, "n must lie in"),
@@ -48,6 +48,31 @@ BAD = [
     ("gaussian-branches", {"far": (1e4,)}, "larger ones"),
     ("bernoulli-model", {"c": 0.7}, "c ≥ 0.763"),
     ("bernoulli-model", {"ratio": 2.0}, "epsilon ≥ 2 tau"),
+    ("euclidean-bound", {"delta": 0.5}, "0 < delta < 1/2"),
+    ("euclidean-bound", {"radius": 0.5}, "between 0 and delta"),
+    ("euclidean-bound", {"d": (8,)}, "at most 5000"),
+    ("useful-points", {"n": 100}, "a power of 2"),
+    ("useful-points", {"n": 64, "k": (9,)}, "between 1 and n/16"),
+    ("robust-margin", {"d": 11}, "between 1 and 10"),
+    ("robust-margin", {"budget": 0.0}, "budget must be positive"),
+    ("gradient-stability", {"d": (100,)}, "two dimensions"),
+    ("gradient-stability", {"radius": 5.0}, "no longer of first order"),
+    ("class-balance", {"n": 60}, "(d + 1)/3"),
+    ("class-balance", {"shares": (0.6,)}, "between 1/n"),
+    ("beyond-separation", {"inner": 1.0}, "[0, d)"),
+    ("beyond-separation", {"loss": 0.7}, "below log 2"),
+    ("error-near-half", {"gammas": (0.5,)}, "between 0 and 1/2"),
+    ("error-near-half", {"d": 1000}, "d ≥ 1,000,000"),
+    ("error-near-half", {"ratio": 1.0}, "well below tau"),
+    ("low-dimensional-data", {"k": (100, 2000)}, "between 50 and d/4"),
+    ("low-dimensional-data", {"epsilon": 1.2}, "within reach"),
+    ("many-sample-tasks", {"noise": (0.5,)}, "within reach"),
+    ("network-samples", {"n": (8,)}, "two numbers of training points"),
+    ("euclidean-attacks", {"d": (100,)}, "d ≥ 10,000"),
+    ("structured-data", {"s": (20_000,)}, "between 5 and d/20"),
+    ("network-against-kernel", {"n": (5000,)}, "between d and p"),
+    ("generalization-measures", {"noise": (0.0, 1.0)}, "three shares"),
+    ("generalization-measures", {"width": 2}, "learn every label"),
     ("neighbor-distances", {"n": 100}, "Curves need n"),
 ]
 

@@ -9,22 +9,22 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from radii.data import synthetic
-from radii.data.synthetic import orthogonal, random_function, sphere
+from radii.errors import InputError
 from radii.geometry.neighbor_curve import NeighborLaw
-from radii.papers.theory import (
-    bernoulli_model,
-    concentration,
-    concentric_spheres,
-    facets,
-    gaussian_model,
-    nearest_neighbor_bound,
-    neighbor_distances,
-    no_free_robustness,
-    random_networks,
-)
-from radii.papers.theory.half_spaces import axis_to_diagonal, chebyshev_bound
-from radii.papers.theory.max_margin import (
+from radii.randomness import numpy_stream
+from radii_papers import synthetic
+from radii_papers.synthetic import orthogonal, random_function, sphere
+from radii_papers.theory import _bernoulli_model as bernoulli_model
+from radii_papers.theory import _concentration as concentration
+from radii_papers.theory import _concentric_spheres as concentric_spheres
+from radii_papers.theory import _facets as facets
+from radii_papers.theory import _gaussian_model as gaussian_model
+from radii_papers.theory import _nearest_neighbor_bound as nearest_neighbor_bound
+from radii_papers.theory import _neighbor_distances as neighbor_distances
+from radii_papers.theory import _no_free_robustness as no_free_robustness
+from radii_papers.theory import _random_networks as random_networks
+from radii_papers.theory._half_spaces import axis_to_diagonal, chebyshev_bound
+from radii_papers.theory._max_margin import (
     TwoLayerNetwork,
     kkt_point,
     log_loss,
@@ -32,8 +32,7 @@ from radii.papers.theory.max_margin import (
     train,
     universal_perturbation,
 )
-from radii.papers.theory.uniform_sums import cdf, central_mass, normal_central_mass
-from radii.randomness import numpy_stream
+from radii_papers.theory._uniform_sums import cdf, central_mass, normal_central_mass
 
 
 def test_no_free_robustness_numbers() -> None:
@@ -91,7 +90,7 @@ def test_sums_of_uniform_numbers() -> None:
     assert cdf(0, 7) == 0.5
     x = numpy_stream(0, "sums").random((200_000, 6)).sum(1) - 3
     assert central_mass(0.8, 6) == pytest.approx((np.abs(x) < 0.8).mean(), abs=0.004)
-    from radii.papers.theory import uniform_sums
+    from radii_papers.theory import _uniform_sums as uniform_sums
 
     exact = [central_mass(1.5, d) for d in (18, 20)]
     uniform_sums.SMALL, kept = 0, uniform_sums.SMALL
@@ -172,7 +171,15 @@ def test_moments_and_slopes_of_activations() -> None:
     for shape in random_networks.ACTIVATIONS.values():
         (slope,) = torch.autograd.grad(shape.value(z).sum(), z)
         torch.testing.assert_close(shape.slope(z.detach()), slope)
-    assert [round(random_networks.median_eta(name), 2) for name in ("relu", "tanh", "gelu")] == [0.95, 0.91, 0.96]
+    names: tuple[random_networks.Activation, ...] = ("relu", "tanh", "gelu")
+    assert [round(random_networks.eta_quantile(0.5, name), 2) for name in names] == [0.95, 0.91, 0.96]
+    draws = np.abs(numpy_stream(0, "eta").standard_normal(400_000))
+    for name in names:
+        value, slope = random_networks.moments(name)
+        eta = draws * math.sqrt(value) / slope
+        assert random_networks.eta_quantile(0.95, name) == pytest.approx(np.quantile(eta, 0.95), rel=0.01)
+        near = ((eta >= 0.5) & (eta <= 1.5)).mean()
+        assert random_networks.share_near_one(name) == pytest.approx(near, abs=0.004)
 
 
 def test_gradient_of_the_log_loss() -> None:
@@ -263,3 +270,31 @@ def test_both_dimensions_of_a_cube(d: int, power: float, line: float) -> None:
     means = neighbor_distances.cube_distances(sizes, d, 1000, numpy_stream(0, "cube"))
     assert NeighborLaw.power(np.array(sizes), means).dimension == pytest.approx(power, abs=0.6)
     assert NeighborLaw.linear(np.array(sizes), means).dimension == pytest.approx(line, abs=0.8)
+
+
+def test_a_network_that_errs_is_no_start_for_a_kkt_point() -> None:
+    """Also one that is zero somewhere, where dividing by its margin would end in a traceback."""
+    from radii_papers.theory._max_margin import TwoLayerNetwork, kkt_point
+
+    silent = TwoLayerNetwork(np.zeros((2, 3)), np.zeros(2), np.ones(2))
+    with pytest.raises(InputError, match="right on every point"):
+        kkt_point(silent, np.eye(3), np.array([1, -1, 1]))
+
+
+def test_the_logistic_loss_has_its_own_gradient() -> None:
+    """By central differences, where both losses differ and where they agree."""
+    from radii_papers.theory._max_margin import TwoLayerNetwork, log_loss
+
+    draw = np.random.default_rng(0)
+    x, y = draw.standard_normal((6, 4)), np.array([1, -1, 1, -1, 1, -1])
+    for scale in (1.0, 4.0):
+        theta = TwoLayerNetwork.random(4, 5, draw).scaled(scale).flatten()
+        value, gradient = log_loss(TwoLayerNetwork.unflatten(theta, 4), x, y, "logistic")
+        margins = y * TwoLayerNetwork.unflatten(theta, 4)(x)
+        assert value == pytest.approx(np.log(np.log1p(np.exp(-margins)).sum()))
+        for place in (0, 7, len(theta) - 1):
+            step = np.eye(len(theta))[place] * 1e-6
+            ends = [
+                log_loss(TwoLayerNetwork.unflatten(theta + sign * step, 4), x, y, "logistic")[0] for sign in (1, -1)
+            ]
+            assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-7)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from radii.errors import InputError
-from radii.papers.theory.lines import (
+from radii_papers.theory._lines import (
     assume,
     assume_positive,
     at_least,
@@ -17,7 +17,7 @@ from radii.papers.theory.lines import (
     reports,
     standard_error,
 )
-from radii.papers.theory.result import Result, Simulation, chart, measured, predicted, theorem
+from radii_papers.theory.result import Result, Simulation, chart, measured, predicted, theorem
 
 
 def test_relations() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import norm
 
-from radii.papers.theory.statements import statement
-from radii.papers.theory.uniform_sums import normal_central_mass
+from radii_papers.theory._uniform_sums import normal_central_mass
+from radii_papers.theory.statements import statement
 
 WRONG: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = [
     ("twice the chance of a seen corner", "no-free-robustness", "memorizer_robust_accuracy", lambda n: 0.5156,
@@ -49,6 +50,44 @@ WRONG: list[tuple[str, str, str, Callable[..., Any], dict[str, Any]]] = [
      lambda d, c, epsilon: epsilon**2 * math.sqrt(d), {"d": (10_000,), "epsilon": (0.25,), "draws": 1}),
     ("the Bernoulli law without ε²", "bernoulli-model", "asymptotic_samples",
      lambda d, c, epsilon: d / (8 * math.pi * c**4), {"d": (10_000,)}),
+    ("boxes of side s, whose diameter in L2 is s√d", "euclidean-bound", "log_boxes",
+     lambda dimension, reach: dimension * math.log(math.ceil(1 / reach)),
+     {"d": (2,), "training_sets": 4, "tests": 200}),
+    ("a ball without its Gamma function", "euclidean-bound", "log_ball",
+     lambda dimension, radius: dimension * math.log(radius), {"d": (3,), "training_sets": 4, "tests": 200}),
+    ("every point useful with probability 1/n, whatever k", "useful-points", "useful",
+     lambda k, before, after: sum(1 / i for i in range(before + 1, after + 1)),
+     {"n": 128, "k": (3,), "training_sets": 60}),
+    ("the norm of the weights instead of its dual", "robust-margin", "own_budgets",
+     lambda x, y, w, b, epsilon: float(np.maximum(0, 1 - y * (x @ w + b) + epsilon * np.linalg.norm(w)).sum()),
+     {"n": 20, "d": 3, "classifiers": 5}),
+    ("a shared budget for each point", "robust-margin", "shared_budget",
+     lambda x, y, w, b, budget: float(np.maximum(0, 1 - y * (x @ w + b)).sum() + len(y) * budget * np.abs(w).sum()),
+     {"n": 20, "d": 3, "classifiers": 5}),
+    ("a bound of the change without |W|²", "gradient-stability", "change_bound",
+     lambda radius, spectral, k: radius / k, {"d": (100, 200), "networks": 8}),
+    ("a lemma in which the gradient does not change", "gradient-stability", "lemma_bound",
+     lambda f, slope, eta, change: f - 2 * eta * slope * slope, {"d": (100, 200), "networks": 8}),
+    ("a length that falls with the balance", "class-balance", "unbalanced_length",
+     lambda d, positive, negative: 2 * min(positive, negative) / (positive + negative) * math.sqrt(
+         d / (positive + negative)), {"d": 64, "n": 16, "shares": (0.25,), "width": 40}),
+    ("Eq. 18 without ε²", "error-near-half", "samples_at", lambda gamma, d, c, epsilon: gamma**2 * d / 1e3,
+     {"gammas": (0.45,), "draws": 3}),
+    ("the dimension of the space instead of the data", "low-dimensional-data", "samples_on_subspace",
+     lambda k, c, epsilon: 0.36 * math.sqrt(10 * k) * epsilon**2, {"d": (2000,), "k": (200, 400), "draws": 20}),
+    ("a price that grows like √d", "many-sample-tasks", "price",
+     lambda d, sigma, epsilon: epsilon**2 * math.sqrt(d), {"d": (10_000, 20_000), "noise": (0.2,), "draws": 8}),
+    ("an attack that costs nothing", "network-samples", "best_error", lambda theta, sigma, epsilon: 0.3,
+     {"d": 50, "n": (16, 64), "width": 20, "seeds": 2}),
+    ("an L2 attack of twice its length", "euclidean-attacks", "hopeless_samples",
+     lambda d, c, rho: c * c * math.sqrt(d) / (d / (2 * rho) ** 2 - 1), {"d": (10_000,)}),
+    ("(1 − 1/m)^2n", "structured-data", "unseen", lambda n, clusters: (1 - 1 / clusters) ** (2 * n),
+     {"d": 10_000, "s": (10,), "clusters": 16, "draws": 60}),
+    ("one direction of d² instead of d(d + 1)/2 − 1", "network-against-kernel", "directions", lambda d: d * d,
+     {"d": 20, "n": (160,), "seeds": 4}),
+    ("sharpness that the factor does not change", "generalization-measures", "scaled_trace",
+     lambda traces, alpha: sum(traces),
+     {"n": 40, "d": 8, "noise": (0.0, 0.5, 1.0), "alphas": (3.0,), "width": 40}),
     ("Eq. 35 as printed", "neighbor-distances", "linear_bracket",
      lambda n, d: (1 - math.log(n) / d, 1 - math.log(2 * n) / d), {"n": 1000, "queries": 50}),
     ("a median that forgets log 2", "neighbor-distances", "exact_median", lambda n, d: (1 / n) ** (1 / d),
@@ -67,7 +106,7 @@ def test_a_wrong_formula_is_caught(
 
 
 def test_a_classifier_that_is_not_the_distance_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from radii.papers.theory import r_separation
+    from radii_papers.theory import _r_separation as r_separation
 
     right = r_separation.distance_scores
     parameters = {"per_class": 10, "d": 10, "trials": 3}
@@ -78,7 +117,7 @@ def test_a_classifier_that_is_not_the_distance_is_caught(monkeypatch: pytest.Mon
 
 
 def test_a_network_that_is_not_robust_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from radii.papers.theory import robust_network
+    from radii_papers.theory import _robust_network as robust_network
 
     right = robust_network.robust_two_layer
 

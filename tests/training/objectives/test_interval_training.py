@@ -13,13 +13,13 @@ from torch.nn import functional as F
 from radii.data.sources import load
 from radii.errors import InputError
 from radii.models.classifier import Classifier
-from radii.models.zoo.interval_network import ClipPixels, IntervalNetwork, start_for_intervals
+from radii.models.zoo.interval_network import ClipPixels, IntervalNetwork, _start_for_intervals
 from radii.threat import Ball
-from radii.training.boxes import Boxes, pass_box
+from radii.training._interval_forward import Boxes, pass_box
 from radii.training.loop import train
 from radii.training.objectives.bound_propagation import IntervalBounds
-from radii.training.objectives.interval_training import FastIBP, MtlIBP, Sabr, box_around, regularizers
-from radii.training.objectives.objective import Moment
+from radii.training.objectives.interval_training import FastIBP, MtlIBP, Sabr, _box_around, _regularizers
+from radii.training.objectives.objective import TrainingProgress
 from radii.training.schedule import Recipe
 
 BALL = Ball("linf", 0.1)
@@ -40,15 +40,15 @@ def network(**arguments: float) -> nn.Module:
 def test_worst_logits_are_those_of_the_certificates(clip: float) -> None:
     """In eval mode, against the independent propagation over the traced network."""
     model, x, y = network(clip=clip).eval(), torch.rand(6, 1, 8, 8), torch.tensor([0, 1, 2, 3, 0, 1])
-    passage = pass_box(model, box_around(x, BALL))
-    known = IntervalBounds(0.1).worst_logits(model, x, y, 4, BALL, Moment(0, 1))
+    passage = pass_box(model, _box_around(x, BALL))
+    known = IntervalBounds(0.1).worst_logits(model, x, y, 4, BALL, TrainingProgress(0, 1))
     torch.testing.assert_close(passage.worst_logits(y), known, rtol=1e-4, atol=1e-5)
     assert passage.worst_logits(y)[torch.arange(6), y].abs().max() < 1e-6
 
 
 def test_no_sample_leaves_the_box() -> None:
     model, x, y = network().eval(), torch.rand(5, 1, 8, 8), torch.tensor([0, 1, 2, 3, 0])
-    worst = pass_box(model, box_around(x, BALL)).worst_logits(y)
+    worst = pass_box(model, _box_around(x, BALL)).worst_logits(y)
     for draw in range(50):
         moved = BALL.random_start(x, torch.Generator().manual_seed(draw))
         logits = model(moved)
@@ -59,7 +59,7 @@ def test_batch_norms_act_as_in_training() -> None:
     """With clean values beside the box: logits, running statistics and gradients are those of the model itself."""
     first, second, x = network().train(), network().train(), torch.rand(16, 1, 8, 8)
     logits = first(x)
-    passage = pass_box(second, box_around(x, BALL, x))
+    passage = pass_box(second, _box_around(x, BALL, x))
     torch.testing.assert_close(passage.logits, logits, rtol=1e-4, atol=1e-5)
     for one, other in zip(first.buffers(), second.buffers(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
@@ -75,7 +75,7 @@ def test_the_start_keeps_the_widths_of_intervals() -> None:
     net = nn.Sequential(*(nn.Sequential(nn.Linear(400, 400), nn.ReLU()) for _ in range(4)), nn.Linear(400, 2))
     x = torch.randn(20, 400)
     usual = pass_box(net, Boxes(x, torch.full_like(x, 0.01))).features.reach.mean() / 0.01
-    start_for_intervals(net)
+    _start_for_intervals(net)
     kept = pass_box(net, Boxes(x, torch.full_like(x, 0.01))).features.reach.mean() / 0.01
     assert 0.5 < kept < 2
     assert usual > 100
@@ -91,7 +91,7 @@ def test_clipping_makes_black_and_white_certain() -> None:
 
 def test_the_radius_grows_smoothly_to_all_of_it() -> None:
     objective = FastIBP("linf:0.3", warmup=0.1, ramp=0.6)
-    grown = [objective.grown(Moment(step, 1000)) for step in range(1000)]
+    grown = [objective.grown(TrainingProgress(step, 1000)) for step in range(1000)]
     assert grown[:101] == [0.0] * 101
     assert grown[600:] == [1.0] * 400
     assert all(a <= b for a, b in pairwise(grown))
@@ -102,12 +102,12 @@ def test_the_radius_grows_smoothly_to_all_of_it() -> None:
 def test_mixtures_at_their_ends() -> None:
     """MTL-IBP with share 1 and SABR with share 1 are interval training; SABR's box lies within the ball's."""
     model, x, y = network().eval(), torch.rand(8, 1, 8, 8), torch.arange(8) % 4
-    moment = Moment(9, 10)
-    plain = FastIBP("linf:0.1").loss(model, x, y, moment).value
-    torch.testing.assert_close(MtlIBP("linf:0.1", share=1.0, steps=0).loss(model, x, y, moment).value, plain)
-    torch.testing.assert_close(Sabr("linf:0.1", share=1.0).loss(model, x, y, moment).value, plain)
-    assert Sabr("linf:0.1", share=0.2).loss(model, x, y, moment).value < plain
-    attacked = MtlIBP("linf:0.1", share=0.5, steps=4).loss(model, x, y, moment)
+    progress = TrainingProgress(9, 10)
+    plain = FastIBP("linf:0.1").loss(model, x, y, progress).value
+    torch.testing.assert_close(MtlIBP("linf:0.1", share=1.0, steps=0).loss(model, x, y, progress).value, plain)
+    torch.testing.assert_close(Sabr("linf:0.1", share=1.0).loss(model, x, y, progress).value, plain)
+    assert Sabr("linf:0.1", share=0.2).loss(model, x, y, progress).value < plain
+    attacked = MtlIBP("linf:0.1", share=0.5, steps=4).loss(model, x, y, progress)
     clean = F.cross_entropy(model(x), y)
     assert 0.5 * plain + 0.5 * clean < attacked.value + 1e-6
 
@@ -119,7 +119,7 @@ def test_regularizers_of_a_known_box() -> None:
         net[0].weight.copy_(torch.tensor([[0.0, 4.0], [4.0, 0.0]]))  # type: ignore[arg-type]
     box = Boxes(torch.tensor([[-2.0, 6.0]]), torch.ones(1, 2))
     # centers 24 and -8, reaches 4: tightness (1/2 - 1/4) * 2 = 1/2, balance (1/2 - 1/3) * 2 = 1/3, variances are 0
-    assert regularizers(pass_box(net, box)).item() == pytest.approx(1 / 2 + 1 / 3)
+    assert _regularizers(pass_box(net, box)).item() == pytest.approx(1 / 2 + 1 / 3)
 
 
 def test_digits_are_learned() -> None:
@@ -131,7 +131,7 @@ def test_digits_are_learned() -> None:
     )
     train(model, data.train, FastIBP("linf:0.1"), recipe)
     x, y = data.test.tensors()
-    worst = pass_box(model.eval(), box_around(x, BALL)).worst_logits(y)
+    worst = pass_box(model.eval(), _box_around(x, BALL)).worst_logits(y)
     worst[torch.arange(len(y)), y] = -math.inf
     assert float((worst.amax(1) < 0).float().mean()) > 0.6
 
@@ -146,14 +146,14 @@ def test_wrong_arguments_are_refused(arguments: dict[str, float]) -> None:
 
 
 def test_wrong_shares_and_layers_are_refused() -> None:
-    box = box_around(torch.rand(1, 1, 8, 8), BALL)
+    box = _box_around(torch.rand(1, 1, 8, 8), BALL)
     with pytest.raises(InputError, match="share"):
         MtlIBP(share=0.0)
     with pytest.raises(InputError, match="share"):
         Sabr(share=1.5)
     with pytest.raises(InputError, match="MaxPool2d"):
         pass_box(
-            nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 2)), box_around(torch.rand(1, 1, 8, 8), BALL)
+            nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 2)), _box_around(torch.rand(1, 1, 8, 8), BALL)
         )
     with pytest.raises(InputError, match="linear layer at the end"):
         pass_box(nn.Sequential(nn.Flatten()), box)

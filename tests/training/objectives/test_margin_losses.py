@@ -15,7 +15,7 @@ from radii.training.objectives.cross_entropies import (
     offset_cross_entropy,
     self_normalizing_cross_entropy,
 )
-from radii.training.objectives.objective import Moment
+from radii.training.objectives.objective import TrainingProgress
 
 LOGITS = torch.randn(16, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 LABELS = torch.arange(16) % 10
@@ -43,16 +43,16 @@ def test_self_normalizing_cross_entropy() -> None:
 def test_objectives_call_the_model_once() -> None:
     model = nn.Linear(10, 10).double()
     for objective in (OffsetCrossEntropy(), SelfNormalizingCrossEntropy()):
-        loss = objective.loss(model, LOGITS, LABELS, Moment(0, 1))
+        loss = objective.loss(model, LOGITS, LABELS, TrainingProgress(0, 1))
         assert loss.logits.shape == (16, 10)
         loss.value.backward()
 
 
 def test_the_temperature_moves_linearly() -> None:
-    """At each moment the loss is the one of a constant temperature, from the first one to the last."""
+    """At each progress the loss is the one of a constant temperature, from the first one to the last."""
     moving = OffsetCrossEntropy(offset=0.5, temperature=0.2, first_temperature=1.0)
     for number, now in ((0, 1.0), (5, 0.6), (10, 0.2)):
-        value = moving.loss(nn.Identity(), LOGITS, LABELS, Moment(number, 10)).value
+        value = moving.loss(nn.Identity(), LOGITS, LABELS, TrainingProgress(number, 10)).value
         torch.testing.assert_close(value, offset_cross_entropy(LOGITS, LABELS, 0.5, now))
 
 
@@ -70,11 +70,11 @@ def test_gloro_charges_for_the_networks_own_constant() -> None:
     torch.manual_seed(0)
     model = LipschitzConvNet((1, 8, 8), 3, width=4, layer="liresnet", depth=1).double()
     x, y = torch.rand(6, 1, 8, 8, dtype=torch.float64), torch.arange(6) % 3
-    harsh, mild = (GloRo(radius).loss(model, x, y, Moment(0, 1)) for radius in (1.0, 1e-9))
+    harsh, mild = (GloRo(radius).loss(model, x, y, TrainingProgress(0, 1)) for radius in (1.0, 1e-9))
     assert float(harsh.value.detach()) > float(mild.value.detach())
     harsh.value.backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     with pytest.raises(InputError, match="one MarginHead, got 0"):
-        GloRo().loss(nn.Linear(10, 10).double(), LOGITS, LABELS, Moment(0, 1))
+        GloRo().loss(nn.Linear(10, 10).double(), LOGITS, LABELS, TrainingProgress(0, 1))
     with pytest.raises(InputError, match="radius must be positive"):
         GloRo(0.0)

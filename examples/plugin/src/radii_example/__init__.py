@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,11 +16,14 @@ from radii.attacks.attack import AttackResult
 from radii.attacks.square import Square
 from radii.budget import Budget
 from radii.models.classifier import predict
-from radii.runs.inputs import DataSpec
+from radii.runs.component_specs import DataSpec
+from radii.runs.step import Step
+from radii.runs.step_results import StepResult
 from radii.runs.steps import AuditStep
+from radii.runs.store import Workspace
 from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import listing
-from radii.training.objectives.objective import Loss, Moment
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 
 class TwoLayers(nn.Sequential):
@@ -37,7 +40,7 @@ class LabelSmoothing:
     def __init__(self, amount: float = 0.1) -> None:
         self.amount = amount
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:  # noqa: ARG002
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:  # noqa: ARG002
         """Cross-entropy with a share ``amount`` of the label spread over all classes."""
         logits = model(x)
         return Loss(nn.functional.cross_entropy(logits, y, label_smoothing=self.amount), logits)
@@ -73,6 +76,33 @@ def invert(x: NDArray[Any]) -> NDArray[Any]:
     return 255 - x if x.dtype == np.uint8 else 1 - x
 
 
+class BrightnessResult(StepResult):
+    """What :class:`MeasureBrightness` finds: a record that a run gives back equal."""
+
+    mean: float
+    by_class: dict[int, float]
+
+    def headline(self) -> str:
+        """The figure to remember, as ``radii runs`` shows it."""
+        return f"mean {self.mean:.3f}"
+
+
+class MeasureBrightness(Step):
+    """A step: its fields say what is asked, its ``Result`` what comes out; the store does the rest."""
+
+    kind: ClassVar[str] = "brightness"
+    Result: ClassVar[type[BrightnessResult]] = BrightnessResult
+
+    data: DataSpec
+
+    def perform(self, work: Workspace) -> BrightnessResult:  # noqa: ARG002
+        """The mean pixel of the test images, of all and of each class."""
+        test = self.data.load().test
+        images = np.asarray(test.x, dtype=np.float64).reshape(len(test), -1).mean(1)
+        by_class = {label: images[test.y == label].mean() for label in np.unique(test.y).tolist()}
+        return BrightnessResult(mean=images.mean(), by_class=by_class)
+
+
 def _cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
     return tuple(
         Cell({"data": name}, AuditStep(data=DataSpec.of(name), norm="linf", epsilon=0.1))
@@ -81,7 +111,7 @@ def _cells(budget: Budget) -> tuple[Cell, ...]:  # noqa: ARG001
 
 
 def _analyze(results: Sequence[Measured]) -> Findings:
-    rows = [(each.place["data"], each.result["train"]["minimum"]) for each in results]
+    rows = [(each.place["data"], each.read(AuditStep.Result).train.minimum) for each in results]
     return Findings(listing("Least distance between classes", ("data", "distance"), rows))
 
 

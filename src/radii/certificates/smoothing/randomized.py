@@ -21,15 +21,19 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.certificates.certificate import Certificate
+from radii.certificates.methods import Request
 from radii.certificates.proportion import lower_limits
-from radii.certificates.smoothing.ladder import Ladder, LadderPosition, rounds
-from radii.certificates.smoothing.noise import ASSUMPTIONS, BATCH, Voting, to_grid
-from radii.certificates.smoothing.sequential import DOWN
+from radii.certificates.smoothing._noise import ASSUMPTIONS, BATCH, Voting, to_grid
+from radii.certificates.smoothing._radius_tests import Ladder, LadderPosition, rounds
+from radii.certificates.smoothing._sequential_binomial import DOWN
 from radii.errors import InputError
-from radii.models.classifier import check_inputs, frozen
-from radii.models.model_state import ModelState
+from radii.models.classifier import check_inputs
+from radii.networks.calling import frozen
+from radii.networks.model_state import ModelState
 from radii.randomness import stream_seed
 from radii.threat import Box
+
+CLIP = 0.01  # of the frequencies of an estimate, as Prach & Lampert 2025 clip them
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,16 +63,13 @@ def certify(
     if ``simultaneous``, for any of them (alpha divided by their number).
 
     Args:
-        model: a network from inputs to logits.
         x: inputs [n, …] in ``box``.
-        sigma: standard deviation of the noise.
         samples: votes that give the exact Clopper-Pearson bound; default 10,000.
         selection: votes before them that choose the class; default 100.
         alpha: error probability; default 0.001.
         simultaneous: one alpha for all inputs together; default False.
         seed: seed of the noise; default 0.
         box: the least and the greatest value of an input; default (0, 1), None: no limit.
-        batch: noisy inputs in one forward pass.
     """
     level = _level(alpha, len(x), simultaneous)
     with frozen(model):
@@ -113,19 +114,15 @@ def certify_sequential(
     Each radius is an exact group-sequential test of P(class) <= Phi(r / sigma) on the same votes. A radius
     counts if all smaller ones pass too: of nested hypotheses only the first true one can err, so several radii
     cost no alpha. No votes are needed to select a class: above one half there is only one (see
-    :func:`~radii.certificates.smoothing.sequential.sequential_test`). Guarantee as for :func:`certify`.
+    :func:`~radii.certificates.smoothing._sequential_binomial.sequential_test`). Guarantee as for :func:`certify`.
 
     Args:
-        model: a network from inputs to logits.
         x: inputs [n, …] in ``box``.
-        sigma: standard deviation of the noise.
-        radii: radii to test, positive.
         most: the largest number of votes for each input; default 100,000.
         alpha: error probability; default 0.001.
         simultaneous: one alpha for all inputs together; default False.
         seed: seed of the noise; default 0.
         box: the least and the greatest value of an input; default (0, 1), None: no limit.
-        batch: noisy inputs in one forward pass.
     """
     level = _level(alpha, len(x), simultaneous)
     with frozen(model):
@@ -155,13 +152,18 @@ def certify_sequential(
     )
 
 
+def largest_estimate(sigma: float, clip: float = CLIP) -> float:
+    """The radius that no :func:`estimate` exceeds, whatever the votes: sigma * Phi^-1(1 - clip)."""
+    return float(sigma * norm.ppf(1 - clip))
+
+
 def estimate(
     model: nn.Module,
     x: Tensor,
     sigma: float = 1 / 8,
     *,
     samples: int = 1000,
-    clip: float = 0.01,
+    clip: float = CLIP,
     seed: int = 0,
     box: Box | None = (0.0, 1.0),
     batch: int = BATCH,
@@ -171,14 +173,12 @@ def estimate(
     p1 and p2 are the observed frequencies of the two leading classes, so nothing is proved.
 
     Args:
-        model: a network from inputs to logits.
         x: inputs [n, …] in ``box``.
         sigma: standard deviation of the noise; default 1/8.
         samples: votes for each input; default 1,000.
         clip: frequencies are clipped to [clip, 1 - clip], so no radius exceeds sigma * Phi^-1(1 - clip); default 0.01.
         seed: seed of the noise; default 0.
         box: the least and the greatest value of an input; default (0, 1), None: no limit.
-        batch: noisy inputs in one forward pass.
     """
     with frozen(model):
         votes, _ = _voting(model, x, sigma, seed, box, batch)
@@ -194,6 +194,32 @@ def estimate(
         sigma=sigma,
         samples=torch.full((len(x),), samples),
     )
+
+
+def certify_request(request: Request) -> SmoothedCertificate:
+    """:func:`certify_sequential` for a ``request`` of the table of methods."""
+    return certify_sequential(
+        request.model,
+        request.x,
+        _noise(request),
+        request.radii,
+        most=request.samples,
+        alpha=request.alpha,
+        simultaneous=request.simultaneous,
+        seed=request.seed,
+        box=request.ball.box,
+    )
+
+
+def estimate_request(request: Request) -> SmoothedCertificate:
+    """:func:`estimate` for a ``request`` of the table of methods."""
+    return estimate(request.model, request.x, _noise(request), seed=request.seed, box=request.ball.box)
+
+
+def _noise(request: Request) -> float:
+    if request.sigma is None:
+        raise InputError(f"The method {request.method!r} needs the noise that the model was trained with: sigma.")
+    return request.sigma
 
 
 def _voting(model: nn.Module, x: Tensor, sigma: float, seed: int, box: Box | None, batch: int) -> tuple[Voting, Tensor]:

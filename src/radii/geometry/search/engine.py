@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii import progress
-from radii.atomic import write_whole
 from radii.errors import InputError
-from radii.geometry.search.best import Best, search_all
+from radii.files import write_whole
+from radii.geometry.search.k_best import Best, search_all
 from radii.geometry.search.points import Points, fixed, rows_at_a_time
 from radii.randomness import numpy_stream
 from radii.threat import Norm
@@ -57,13 +57,9 @@ def search(
     """The k best references of each query.
 
     Args:
-        queries: the points that look for neighbors.
-        references: the points that may be neighbors.
         norm: ``linf``, ``l2`` or ``l1``.
         label: ``other``, ``same`` or ``any``, see :func:`radii.geometry.search.neighbors.nearest`.
-        k: number of neighbors.
         own: query i is the reference ``own + i``, which is not its neighbor; None if no query is a reference.
-        work: threads and folder.
     """
     work = work or Work()
     pairs = len(queries) * len(references)
@@ -126,16 +122,17 @@ class _Lazy:
 
 
 def _prepare(queries: Points, references: Points, norm: Norm, want: int) -> Prepared:
-    from radii.geometry.search import linf, products, pruned
+    from radii.geometry.search import _l2_l1 as l2_l1
+    from radii.geometry.search import _linf as linf
 
     references = Points(fixed(np.ascontiguousarray(references.rows)), fixed(references.labels))
     rng = numpy_stream(0, "neighbors")  # samples guide the search; its result does not depend on them
     if norm == "linf":
         return linf.prepare(references, queries, want, rng)
     if norm == "l1":
-        return pruned.prepare_l1(references, want)
-    long_rows = references.dimensions >= max(len(references), products.COORDINATES)
-    return products.prepare_products(references, want) if long_rows else pruned.prepare_l2(references, want, rng)
+        return l2_l1.prepare_l1(references, want)
+    long_rows = references.dimensions >= max(len(references), l2_l1.COORDINATES)
+    return l2_l1.prepare_products(references, want) if long_rows else l2_l1.prepare_l2(references, want, rng)
 
 
 def _cores(workers: int | None) -> int:
@@ -164,7 +161,7 @@ class _Store:
         meaning = json.dumps({"queries": digest(queries), "references": digest(references), "settings": settings})
         folder.mkdir(parents=True, exist_ok=True)
         note = folder / "meaning.json"
-        if note.exists() and note.read_text() != meaning:
+        if note.exists() and note.read_text(encoding="utf-8") != meaning:
             raise InputError(f"{folder} holds another search; give an empty folder or delete this one.")
         write_whole(note, meaning.encode())
         return cls(folder)

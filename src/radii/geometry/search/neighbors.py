@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError, unknown_name
-from radii.geometry.search.best import Best
 from radii.geometry.search.engine import Work, search
+from radii.geometry.search.k_best import Best
 from radii.geometry.search.points import Points, check_finite, labelled
 from radii.threat import Norm
 
@@ -60,12 +60,6 @@ def nearest(
         label: which references count: with an ``other`` label, with the ``same``, or ``any``.
         k: number of neighbors; default 1.
         work: the number of threads, and a folder from which a killed search continues; default: all cores, no folder.
-
-    Returns:
-        Distances and indices of the neighbors.
-
-    Raises:
-        InputError: sets that do not fit together, or numbers that are not finite.
     """
     queries = labelled(x, y)
     references = queries if within is None else labelled(*within, name="within")

@@ -47,10 +47,6 @@ def labelled(x: Any, y: Any, name: str = "x") -> Points:
         x: [n, …] uint8 or floating point; float64 and float16 become float32, the
             type in which classifiers see their inputs.
         y: [n] whole numbers.
-        name: name of ``x`` in error messages.
-
-    Raises:
-        InputError: other types or shapes.
     """
     rows, labels = np.asanyarray(x), np.asarray(y)
     if rows.ndim < 2 or len(rows) == 0:

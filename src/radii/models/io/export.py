@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from radii.atomic import check_writable, write_whole
 from radii.errors import InputError, checked
-from radii.models.lipschitz.float32 import float32_error
-from radii.models.lipschitz.folding import fold
+from radii.files import write_whole
+from radii.models.io import check_export
+from radii.models.lipschitz._folding import fold
 from radii.models.lipschitz.network_bound import LipschitzBound, certified_network, lipschitz_bound
+from radii.models.lipschitz.rounding_error import float32_error
 from radii.threat import Box
 
 NAME = "radii"
@@ -58,9 +59,7 @@ def export(
     Raises:
         InputError: another suffix, a place that cannot be written, or a network without a Lipschitz bound.
     """
-    if path.suffix not in (".onnx", ".pt2"):
-        raise InputError(f"A model is exported to .onnx or .pt2, got {path.name!r} instead.")
-    check_writable(path)
+    check_export(path)
     plain = fold(model, input_shape).float()
     card: dict[str, Any] = {"input_shape": list(input_shape), "classes": list(classes)}
     if certificate:
@@ -107,7 +106,7 @@ def _onnx(plain: nn.Module, probe: Tensor, card: dict[str, Any]) -> bytes:
     try:
         import onnx  # noqa: F401
     except ImportError:
-        raise InputError("Writing ONNX needs the extra packages: pip install 'radii[onnx]'.") from None
+        raise InputError("Writing ONNX needs the extra packages: pip install onnx onnxruntime onnxscript.") from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(

@@ -18,22 +18,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from radii.errors import InputError
-from radii.models.agreement import check_same, probes
+from radii.errors import InputError, reason
+from radii.models.equality_check import check_same, probes
 
 
 def load_pt2(path: Path, trust: Collection[str] = ()) -> nn.Module:
     """Load a program written by ``torch.export.save``; it has gradients, so every attack works on it.
 
     Args:
-        path: the file.
         trust: trusted files; ``path`` must be one of them.
 
     Returns:
         The program as a module; its mode (train or eval) is fixed.
-
-    Raises:
-        InputError: the file is not trusted, or torch cannot read it.
     """
     if path.resolve() not in {Path(name).resolve() for name in trust}:
         raise InputError(
@@ -43,13 +39,14 @@ def load_pt2(path: Path, trust: Collection[str] = ()) -> nn.Module:
     try:
         program = torch.export.load(path).module()
     except Exception as error:  # torch raises whatever its reader trips over
-        raise InputError(f"{path} is not a program that torch {torch.__version__} can read: {error}.") from error
+        why = f"{path} is not a program that torch {torch.__version__} can read: {reason(error)}."
+        raise InputError(why) from error
     program.train = program.eval = lambda *_: program  # type: ignore[assignment,method-assign]  # its mode is part of it
     return program
 
 
 @dataclass(frozen=True)
-class OnnxNetwork:
+class _OnnxNetwork:
     """An ONNX file as a model.
 
     Args:
@@ -62,22 +59,18 @@ class OnnxNetwork:
 
 
 @functools.lru_cache(maxsize=4)
-def open_onnx(path: Path, content: str = "") -> OnnxNetwork:  # noqa: ARG001
+def open_onnx(path: Path, content: str = "") -> _OnnxNetwork:  # noqa: ARG001
     """The network of an ONNX file, with gradients where radii understands the graph and agrees with onnxruntime.
 
     Agreement is tried on a dozen small batches; answers may differ by a thousandth of the logits' spread.
 
     Args:
-        path: the file.
         content: its sha256; a file that has changed is read again.
-
-    Raises:
-        InputError: onnxruntime is not installed or cannot run the file.
     """
-    from radii.models.graph import GraphNetwork
-    from radii.models.onnx_reader import read_onnx
+    from radii.networks.graph import GraphNetwork
+    from radii.networks.read_onnx import read_onnx
 
-    answers = OnnxModel(path)
+    answers = _OnnxModel(path)
     try:
         network = GraphNetwork(read_onnx(path), strict=True).eval()
         if network.graph.shape[0] != 1:
@@ -88,23 +81,19 @@ def open_onnx(path: Path, content: str = "") -> OnnxNetwork:  # noqa: ARG001
                 check_same(answers(x).flatten(1), (logits, logits))
     except InputError as error:
         differs = "does not do what its layers do" in str(error)
-        return OnnxNetwork(
+        return _OnnxNetwork(
             answers, f"{path} answers differently in torch and in onnxruntime." if differs else str(error)
         )
-    return OnnxNetwork(network)
+    return _OnnxNetwork(network)
 
 
-class OnnxModel(nn.Module):
-    """An ONNX graph run by onnxruntime: logits without gradients, so only black-box attacks apply.
-
-    Raises:
-        InputError: onnxruntime is not installed, cannot run ``path``, or the graph has several inputs.
-    """
+class _OnnxModel(nn.Module):
+    """An ONNX graph run by onnxruntime: logits without gradients, so only black-box attacks apply."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.training = False  # it has no other mode
-        self._session, self._path = _session(path), path
+        self._session, self._path = onnx_session(path), path
         inputs = self._session.get_inputs()
         if len(inputs) != 1:
             raise InputError(f"{path} must take one input, got {len(inputs)} instead.")
@@ -136,12 +125,13 @@ class OnnxModel(nn.Module):
 class OnnxRuntime:
     """The network that a proof is about: float32 inputs [n, inputs] to outputs [n, outputs], row by row, on one thread.
 
-    Raises:
-        InputError: onnxruntime is not installed, or cannot run ``path``.
+    Args:
+        optimized: let onnxruntime rewrite the graph, as a session does by default: it folds batch norms into
+            convolutions, whose products may underflow. Without, every node computes what the file says.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._session = _session(path, threads=1)
+    def __init__(self, path: Path, optimized: bool = False) -> None:
+        self._session = onnx_session(path, threads=1, optimized=optimized)
         fixed = {entry.name for entry in self._session.get_overridable_initializers()}
         (self._input,) = (entry for entry in self._session.get_inputs() if entry.name not in fixed)
         self._shape = [size if isinstance(size, int) and size > 0 else 1 for size in self._input.shape]
@@ -155,15 +145,17 @@ class OnnxRuntime:
         return torch.stack(rows)
 
 
-def _session(path: Path, threads: int = 0) -> Any:
+def onnx_session(path: Path, threads: int = 0, optimized: bool = True) -> Any:
     """An onnxruntime session of the file ``path``; 0 threads: as many as onnxruntime chooses."""
     try:
         import onnxruntime
     except ImportError as error:
-        raise InputError(f"Reading {path} needs onnxruntime: pip install 'radii[onnx]'.") from error
+        raise InputError(f"Reading {path} needs onnxruntime: pip install onnx onnxruntime onnxscript.") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:

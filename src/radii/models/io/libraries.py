@@ -22,11 +22,10 @@ PACKAGES = {"timm": "timm", "hf": "transformers"}
 
 
 @dataclass(frozen=True)
-class LibraryNetwork:
+class _LibraryNetwork:
     """A network of a library.
 
     Args:
-        network: in eval mode.
         mean: per channel, which the network expects subtracted; empty if it does not say.
         std: per channel; empty if the network does not say.
         classes: the names of its classes; empty if it does not say.
@@ -38,12 +37,11 @@ class LibraryNetwork:
     classes: tuple[str, ...] = ()
 
 
-class ClassOrder(nn.Module):
+class _ClassOrder(nn.Module):
     """A network whose classes are put into another order.
 
     Args:
         net: returns logits [n, classes], or an object with ``.logits``.
-        order: for each class of the result, its number in the network.
     """
 
     def __init__(self, net: nn.Module, order: Sequence[int]) -> None:
@@ -58,17 +56,13 @@ class ClassOrder(nn.Module):
         return logits[:, self.order]
 
 
-def load_from_library(library: Library, name: str, classes: int, weights: Path | None = None) -> LibraryNetwork:
+def load_from_library(library: Library, name: str, classes: int, weights: Path | None = None) -> _LibraryNetwork:
     """A network with its weights.
 
     Args:
         library: ``timm``, or ``hf`` for an image classifier of transformers.
-        name: of the model, of the hub's repository, or a local folder.
         classes: of the data; a timm network whose weights come from a file is built with so many.
         weights: a file of weights in place of those of the library.
-
-    Raises:
-        InputError: the library is not installed, knows no such network, or cannot fetch it.
     """
     try:
         return _from_timm(name, classes, weights) if library == "timm" else _from_hub(name, weights)
@@ -84,16 +78,16 @@ def load_from_library(library: Library, name: str, classes: int, weights: Path |
         raise InputError(f"The model {library}:{name} cannot be loaded: {reason}.") from error
 
 
-def in_order(network: LibraryNetwork, classes: Sequence[str]) -> nn.Module:
+def in_order(network: _LibraryNetwork, classes: Sequence[str]) -> nn.Module:
     """The network with its classes in the order of ``classes``, if both have the same names in another order."""
     own = [name.casefold() for name in network.classes]
     wanted = [name.casefold() for name in classes]
     if own == wanted or sorted(own) != sorted(wanted) or len(set(own)) < len(own):
         return network.network
-    return ClassOrder(network.network, [own.index(name) for name in wanted])
+    return _ClassOrder(network.network, [own.index(name) for name in wanted])
 
 
-def _from_timm(name: str, classes: int, weights: Path | None) -> LibraryNetwork:
+def _from_timm(name: str, classes: int, weights: Path | None) -> _LibraryNetwork:
     import timm
 
     if weights is None:
@@ -103,10 +97,10 @@ def _from_timm(name: str, classes: int, weights: Path | None) -> LibraryNetwork:
         fill(network, weights)
     settings = getattr(network, "pretrained_cfg", None) or {}
     mean, std = settings.get("mean", ()), settings.get("std", ())
-    return LibraryNetwork(network.eval(), tuple(mean), tuple(std), tuple(settings.get("label_names") or ()))
+    return _LibraryNetwork(network.eval(), tuple(mean), tuple(std), tuple(settings.get("label_names") or ()))
 
 
-def _from_hub(name: str, weights: Path | None) -> LibraryNetwork:
+def _from_hub(name: str, weights: Path | None) -> _LibraryNetwork:
     from transformers import AutoModelForImageClassification
 
     network = AutoModelForImageClassification.from_pretrained(name, use_safetensors=True, trust_remote_code=False)
@@ -116,7 +110,7 @@ def _from_hub(name: str, weights: Path | None) -> LibraryNetwork:
     settings = _preprocessing(name)
     normalized = settings.get("do_normalize", True)
     mean, std = (tuple(settings.get(key) or ()) if normalized else () for key in ("image_mean", "image_std"))
-    return LibraryNetwork(network.eval(), mean, std, tuple(str(labels[key]) for key in sorted(labels)))
+    return _LibraryNetwork(network.eval(), mean, std, tuple(str(labels[key]) for key in sorted(labels)))
 
 
 def _preprocessing(name: str) -> dict[str, Any]:

@@ -1,45 +1,99 @@
-"""Weights from files that other programs wrote: safetensors, and torch state dicts read without running code.
+"""Tensors on disk: safetensors files with the sha256 of their own content, and weights that other programs wrote.
+
+A weight with a flipped bit is still a number, so the format itself does not notice
+it. Files that other programs wrote have no digest and are not checked.
 
 Training frameworks put their own prefix before every name (``module.`` of
 DataParallel, ``model.`` of Lightning, ``_orig_mod.`` of torch.compile) or the
-state dict into a larger checkpoint. Both are undone; after that every name and
-every shape must match.
+state dict into a larger checkpoint, beside tensors of other modules (``criterion.weight``).
+Both are undone; after that every name and every shape of the network must be there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from radii.errors import InputError
+from radii.errors import InputError, reason
+from radii.files import write_whole
 from radii.models.classifier import Classifier
-from radii.models.io.tensor_files import read_tensors
+from radii.models.io import STATE_DICTS
 
-STATE_DICTS = (".pt", ".pth", ".bin", ".ckpt", ".pkl", ".tar")
+NAME, DIGEST = "radii", "sha256"  # one entry of metadata: safetensors keeps several in no fixed order
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any] | None = None, durable: bool = True
+) -> None:
+    """Write tensors and JSON facts as one safetensors file, whole or not at all; equal content gives equal bytes.
+
+    Args:
+        tensors: the tensors by name; each is copied to the CPU.
+        facts: JSON data to store beside them; default none.
+        durable: whether to wait until they are on disk; a run's own files are waited for together at its end.
+    """
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    about = json.dumps(dict(facts or {}))  # in their order, which may mean something to a reader
+    note = json.dumps({"facts": about, DIGEST: _digest(whole, about)})
+    write_whole(path, save(whole, metadata={NAME: note}), durable)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the facts of the file ``path``; without facts, an empty dictionary."""
+    if not path.is_file():
+        raise InputError(f"The file {path} does not exist.")
+    try:
+        content = path.read_bytes()  # once: safe_open opens a path twice, and a writer may replace it in between
+        tensors = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        note = json.loads(header.get("__metadata__", {}).get(NAME, "{}"))
+        if not isinstance(note, dict) or DIGEST not in note:  # of another program, or of an older radii
+            return tensors, note if isinstance(note, dict) else {}
+        if _digest(tensors, note["facts"]) != note[DIGEST]:
+            raise InputError(f"{path} is damaged: its content is not what was written.")
+        return tensors, json.loads(note["facts"])
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not a whole safetensors file: {reason(error)}.") from error
+
+
+def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:
+    state = hashlib.sha256(facts.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        state.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return state.hexdigest()
+
+
 PLACES = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "weights", "params", "module")
 COUNTERS = "num_batches_tracked"  # files of old versions of torch lack them; nothing in eval mode depends on them
 
 
 def fill(model: nn.Module, weights: Path) -> None:
-    """Copy the tensors of a file into ``model``; every name and shape must match.
+    """Copy the tensors of a file into ``model``; every name and shape of it must be there.
+
+    Tensors of other modules, which the network does not have, are left out with a warning.
 
     Args:
         model: the network; a :class:`radii.Classifier` is filled with the weights of the network inside, too.
-        weights: safetensors, or a state dict of torch.
-
-    Raises:
-        InputError: the file cannot be read, or its tensors are not those of the model.
     """
-    tensors = read_weights(weights)
+    tensors = _read_weights(weights)
     target = model
     if isinstance(model, Classifier) and not _fits(tensors, model):
         target = model.net
-    tensors = _without_prefix(tensors, target)
+    tensors, foreign = _of_network(weights, _without_prefix(tensors, target), target)
     wanted = target.state_dict()
     _check_names(weights, tensors, wanted)
     for name, tensor in tensors.items():
@@ -50,15 +104,15 @@ def fill(model: nn.Module, weights: Path) -> None:
         if tensor.is_floating_point() and bool(tensor.isnan().any()):
             raise InputError(f"{weights}: {name} holds numbers that are not a number (NaN).")
     target.load_state_dict(tensors, strict=False)
+    if foreign:
+        shown = f"{', '.join(foreign[:3])}{' …' if len(foreign) > 3 else ''}"
+        logging.getLogger("radii").warning(
+            "%s: left out are %d tensors that the network does not have: %s.", weights, len(foreign), shown
+        )
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of ``path``, a safetensors file or a torch state dict; no code of the file is run.
-
-    Raises:
-        InputError: there is no such file, it holds other things than tensors, or it is a pickle that calls itself
-            safetensors.
-    """
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of ``path``, a safetensors file or a torch state dict; no code of the file is run."""
     if not path.is_file():
         raise InputError(f"The weights {path} do not exist.")
     with path.open("rb") as file:
@@ -117,6 +171,40 @@ def _without_prefix(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str
             return dict(tensors)
         names = {name.removeprefix(first): tensor for name, tensor in names.items()}
     return names or dict(tensors)
+
+
+def _of_network(weights: Path, tensors: Mapping[str, Tensor], model: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors of the network among those of other modules, without their prefix, and the names of the others.
+
+    The network is the prefix under which every name of the model stands; a tensor beside the model's own modules
+    belongs to another one, a tensor inside of them does not fit, nor does a further ``layer5`` beside ``layer4``.
+    """
+    wanted = {name for name in model.state_dict() if not name.endswith(COUNTERS)}
+    own = {_stem(name) for name in model.state_dict()}
+    some = min(wanted, default="")
+    prefixes = sorted({name.removesuffix(some) for name in tensors if some and name.endswith(some)})
+    whole = [prefix for prefix in prefixes if wanted <= {name.removeprefix(prefix) for name in _under(prefix, tensors)}]
+    if len(whole) > 1 and "" not in whole:
+        raise InputError(
+            f"{weights} holds {len(whole)} networks that fit the model, under {', '.join(whole)}; save one of them "
+            "alone: torch.save(model.state_dict(), 'weights.pth')."
+        )
+    if not whole:
+        return dict(tensors), []
+    prefix = "" if "" in whole else whole[0]
+    inside = {name.removeprefix(prefix): tensors[name] for name in _under(prefix, tensors)}
+    kept = {name: tensor for name, tensor in inside.items() if _stem(name) in own}
+    names = {prefix + name for name in kept}
+    return kept, [name for name in tensors if name not in names]
+
+
+def _stem(name: str) -> str:
+    """The module that has a tensor, without its number."""
+    return name.partition(".")[0].rstrip("0123456789")
+
+
+def _under(prefix: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith(prefix)]
 
 
 def _check_names(weights: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:

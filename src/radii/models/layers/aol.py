@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.autocorrelation import (
+from radii.models.layers._autocorrelation import (
     add_gram_gradient,
     gram_row_sums,
     plain_row_sums,
     row_sums,
     row_sums_gradient,
 )
-from radii.models.layers.effective import EffectiveWeight, differentiable_gradients
+from radii.models.layers._cached_weights import EffectiveWeight, differentiable_gradients
 
 EPSILON = 1e-6  # the authors' guard against division by zero
 
@@ -109,9 +109,6 @@ class AOLConv2d(EffectiveWeight, nn.Conv2d):
     ``circular`` with at most so much padding that the output is as large as the
     input: other modes repeat pixels, which increases distances. ``weight``
     starts as the identity.
-
-    Raises:
-        InputError: another padding.
     """
 
     def reset_parameters(self) -> None:
@@ -147,18 +144,10 @@ class AOLLinear(EffectiveWeight, nn.Linear):
     """A 1-Lipschitz linear layer by rescaling.
 
     Args:
-        in_features: as in ``nn.Linear``.
-        out_features: as in ``nn.Linear``.
-        bias: as in ``nn.Linear``.
         side: ``input`` divides the input features, the paper's formula. ``output``
             divides the output features by the row sums of |W W^T|: as valid (a
             matrix and its transpose have one norm), and much cheaper for a head
             with few outputs.
-        device: as in ``nn.Linear``.
-        dtype: as in ``nn.Linear``.
-
-    Raises:
-        InputError: another ``side``.
     """
 
     def __init__(

@@ -21,15 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from radii.errors import InputError
-from radii.models.layers.effective import differentiable_gradients, full_precision, is_followed
-from radii.models.layers.folded import (
+from radii.models.layers._cached_weights import differentiable_gradients, full_precision, is_followed
+from radii.models.layers.orthogonal import orthogonal_parameter
+from radii.models.layers.plain_layers import (
     BlockedLinear,
     BlockedPointwise,
     Translation,
     blocked_linear,
     blocked_pointwise,
 )
-from radii.models.layers.manifold import orthogonal_parameter
 from radii.models.layers.weightless import HalfAbs, TokenShift, shift_tokens_
 
 LARGEST_BLOCK = 64  # terms of a sum in eval mode; smaller blocks take more memory and gain little
@@ -39,7 +39,6 @@ class IsometricLayer(nn.Module):
     """W x + b at every token, |.| of the first half of the channels, a shift of the last 4 x ``shift`` channels.
 
     Args:
-        in_channels: channels of the input.
         out_channels: channels of the output; even.
         shift: channels that move down by one token, and as many up, right and
             left; what leaves the image is dropped, and zeros come in. 0: none.

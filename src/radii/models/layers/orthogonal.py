@@ -10,6 +10,8 @@ s x s patches (AOC, Boissin et al. 2025).
 Guarantee: orthogonal on circular images (norms are kept where outputs are at
 least as many as inputs), hence 1-Lipschitz with zero padding, a compression of
 it. Cost: solves and products of c x c matrices per step; nothing once folded.
+
+:class:`OrthogonalParameter` is a matrix that :class:`radii.training.optimizers.Manifold` keeps orthogonal.
 """
 
 from __future__ import annotations
@@ -19,19 +21,75 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.effective import EffectiveWeight
+from radii.models.layers._autocorrelation import plain_row_sums
+from radii.models.layers._cached_weights import EffectiveWeight, check_odd
+from radii.models.layers.plain_layers import SkewExponential, skew_exponential
 
 
-def cayley(square: Tensor) -> Tensor:
+class OrthogonalParameter(nn.Parameter):
+    """A matrix [rows, columns] with orthonormal columns, or orthonormal rows where it has fewer of them.
+
+    The type tells optimizers to keep W^T W = I (or W W^T = I). Nothing enforces it, and
+    no certificate relies on it: bounds are proved from the entries of the matrix.
+    """
+
+
+def orthogonal_parameter(rows: int, columns: int) -> OrthogonalParameter:
+    """A random orthogonal matrix [``rows``, ``columns``], uniformly distributed, from torch's global random stream."""
+    return OrthogonalParameter(nn.init.orthogonal_(torch.empty(rows, columns)))
+
+
+def _thin_gram(matrix: Tensor) -> Tensor:
+    """W^T W, or W W^T where the matrix has fewer rows than columns: the smaller of the two."""
+    return matrix.mT @ matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix @ matrix.mT
+
+
+@torch.no_grad()
+def orthogonality_defect(matrix: Tensor) -> float:
+    """The Frobenius norm of W^T W - I (or W W^T - I) of ``matrix`` W, computed in float64."""
+    gram = _thin_gram(matrix.detach().double())
+    gram.diagonal().sub_(1.0)
+    return float(gram.norm())
+
+
+def tangent(matrix: Tensor, direction: Tensor) -> Tensor:
+    """The part of ``direction`` U along the manifold at ``matrix`` W: U - W sym(W^T U), transposed for wide W."""
+    if matrix.shape[-2] < matrix.shape[-1]:
+        return tangent(matrix.mT, direction.mT).mT
+    inner = matrix.mT @ direction
+    return direction - matrix @ ((inner + inner.mT) / 2)
+
+
+def retract(matrix: Tensor) -> Tensor:
+    """One Newton-Schulz step of ``matrix`` to the manifold, 1.5 W - 0.5 W W^T W: a defect e becomes about 3 e^2 / 4."""
+    gram = _thin_gram(matrix)
+    return 1.5 * matrix - 0.5 * (matrix @ gram if matrix.shape[-2] >= matrix.shape[-1] else gram @ matrix)
+
+
+def polar_factor(matrix: Tensor, steps: int = 5) -> Tensor:
+    """About U V^T of the singular value decomposition U S V^T of ``matrix``: all singular values become about 1.
+
+    ``steps`` of the quintic Newton-Schulz iteration of Muon (Jordan et al.
+    2024), which ends with singular values between 0.7 and 1.2.
+    """
+    tall = matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix.mT
+    tall = tall / (tall.norm() + 1e-12)
+    for _ in range(steps):
+        gram = tall.mT @ tall
+        tall = 3.4445 * tall + tall @ (2.0315 * gram @ gram - 4.7750 * gram)
+    return tall if matrix.shape[-2] >= matrix.shape[-1] else tall.mT
+
+
+def _cayley(square: Tensor) -> Tensor:
     """The orthogonal matrix (I - A)(I + A)^{-1} of the skew part A of ``square`` [n, n]."""
     skew = (square - square.mT) / 2
     identity = torch.eye(square.shape[-1], dtype=square.dtype, device=square.device)
     return torch.linalg.solve(identity + skew, identity - skew)  # the two factors commute
 
 
-def projector(square: Tensor) -> Tensor:
-    """The projector onto the first half of the columns of the Cayley matrix of ``square``."""
-    half = cayley(square)[..., : square.shape[-1] // 2]
+def _projector(square: Tensor) -> Tensor:
+    """The _projector onto the first half of the columns of the Cayley matrix of ``square``."""
+    half = _cayley(square)[..., : square.shape[-1] // 2]
     return half @ half.mT
 
 
@@ -43,7 +101,7 @@ def convolved(first: Tensor, second: Tensor) -> Tensor:
 
 
 def pair(projection: Tensor, axis: int) -> Tensor:
-    """The orthogonal kernel (P, I - P) of the projector ``projection``: 1 x 2, or 2 x 1 for ``axis`` 1."""
+    """The orthogonal kernel (P, I - P) of the _projector ``projection``: 1 x 2, or 2 x 1 for ``axis`` 1."""
     identity = torch.eye(len(projection), dtype=projection.dtype, device=projection.device)
     return torch.stack((projection, identity - projection), 2).unsqueeze(2 + (axis == 1))
 
@@ -55,8 +113,6 @@ class OrthogonalConv2d(EffectiveWeight):
     direction and an orthogonal matrix from ``in * stride^2`` to ``out`` channels.
 
     Args:
-        in_channels: channels of the input.
-        out_channels: channels of the output.
         kernel_size: side of the kernel, at least ``stride``.
         stride: pixels between two outputs.
         padding: pixels added on each side.
@@ -64,9 +120,6 @@ class OrthogonalConv2d(EffectiveWeight):
         padding_mode: ``zeros`` or ``circular``. With ``circular`` the sides of the
             image must be multiples of the stride, because overlapping patches
             would increase distances.
-
-    Raises:
-        InputError: sizes that do not fit together.
     """
 
     def __init__(
@@ -108,9 +161,9 @@ class OrthogonalConv2d(EffectiveWeight):
 
     def compute_effective_weight(self) -> Tensor:
         """The kernel [out, in, k, k]."""
-        patch = cayley(self.matrix)[: self.out_channels, : self.in_channels * self.stride**2]
+        patch = _cayley(self.matrix)[: self.out_channels, : self.in_channels * self.stride**2]
         kernel = patch.view(self.out_channels, self.in_channels, self.stride, self.stride)
-        for number, projection in enumerate(projector(self.projectors) if len(self.projectors) else ()):
+        for number, projection in enumerate(_projector(self.projectors) if len(self.projectors) else ()):
             kernel = convolved(pair(projection, number % 2), kernel)
         return kernel
 
@@ -155,7 +208,7 @@ class OrthogonalLinear(EffectiveWeight):
 
     def compute_effective_weight(self) -> Tensor:
         """The matrix [out, in]."""
-        return cayley(self.matrix)[: self.out_features, : self.in_features]
+        return _cayley(self.matrix)[: self.out_features, : self.in_features]
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, in] -> [n, out]."""
@@ -165,3 +218,28 @@ class OrthogonalLinear(EffectiveWeight):
         """The plain linear layer with the same outputs."""
         plain = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, self.bias is not None)
         return self.filled(plain, self.bias)
+
+
+class SOCConv2d(EffectiveWeight):
+    """exp(A) x for a skew convolution A, by ``terms`` terms; keeps channels and image size."""
+
+    def __init__(self, channels: int, kernel_size: int, terms: int = 8, bias: bool = True) -> None:
+        super().__init__()
+        check_odd(kernel_size)
+        self.weight = nn.Parameter(torch.empty(channels, channels, kernel_size, kernel_size))
+        nn.init.normal_(self.weight, std=1 / (kernel_size * channels**0.5))
+        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
+        self.terms = terms
+
+    def compute_effective_weight(self) -> Tensor:
+        """The skew kernel with |A| <= 1: A^T A has eigenvalues up to the largest Gershgorin sum."""
+        skew = self.weight - self.weight.transpose(0, 1).flip(2, 3)
+        return skew / plain_row_sums(skew).max().clamp_min(1.0).sqrt()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, c, h, w] -> the same shape."""
+        return skew_exponential(x, self.effective_weight(), self.terms, self.bias)
+
+    def folded(self) -> SkewExponential:
+        """The same exponential with its kernel written out."""
+        return SkewExponential(self.effective_weight(), self.terms, self.bias)

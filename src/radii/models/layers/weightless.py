@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.effective import is_followed
+from radii.models.layers._cached_weights import is_followed
 
 
 class _Channels(nn.Module):

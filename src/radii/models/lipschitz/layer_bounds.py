@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.errors import InputError
-from radii.models.layers.folded import (
+from radii.models.layers.plain_layers import (
     BlockedLinear,
     BlockedPointwise,
     ChannelAffine,
@@ -31,11 +31,14 @@ from radii.models.layers.weightless import (
     ZeroBorder,
     ZeroChannels,
 )
-from radii.models.lipschitz.operators import UNIT32, Operator, convolution_operators, matrix_operator
-from radii.models.lipschitz.spectral import (
+from radii.models.lipschitz.operators import (
+    UNIT32,
+    Operator,
+    convolution_operators,
     estimated_norm,
     fallback_norm,
     grid_norm,
+    matrix_operator,
     near_isometry_norm,
     proof_cost,
     proved_norm,
@@ -53,10 +56,8 @@ class LayerBound:
         value: an upper bound of its L2 Lipschitz constant.
         method: how it was computed: ``exact``, ``proved`` or ``fallback``.
         absolute: its float64 output is off by at most rounding(terms) * (absolute * |x| + offset) for an input x.
-        offset: see ``absolute``.
         terms: products in one sum; 0: the layer rounds nothing.
-        name: the name of the layer in its network.
-        kind: the class of the layer.
+        peak: what the layer computes on its way is at most peak |x| + peak_offset; 0: the sums say it.
     """
 
     value: float
@@ -64,6 +65,8 @@ class LayerBound:
     absolute: float = 0.0
     offset: float = 0.0
     terms: int = 0
+    peak: float = 0.0
+    peak_offset: float = 0.0
     name: str = ""
     kind: str = ""
 
@@ -72,23 +75,18 @@ Rule = Callable[[nn.Module, Shape, bool], LayerBound]
 
 
 def bound_layer(name: str, layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
-    """The bound of ``layer``, called ``name``, on inputs of ``shape`` without the batch; ``prove``: not by fallback.
-
-    Raises:
-        InputError: a weight is not finite, or nothing is known about the kind of layer.
-    """
+    """The bound of ``layer``, called ``name``, on inputs of ``shape`` without the batch; ``prove``: not by fallback."""
+    kind = type(layer).__name__
+    rule = RULES.get(type(layer))
+    if rule is None:  # its state may be anything: packed weights, data types
+        kinds = ", ".join(sorted(known.__name__ for known in RULES))
+        raise InputError(f"Layer {name!r} ({kind}) cannot be bounded: nothing is known about its kind. Known: {kinds}.")
     if not all(bool(value.isfinite().all()) for value in layer.state_dict().values()):
-        raise InputError(f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: its weights are not finite.")
-    for kind, rule in RULES.items():
-        if type(layer) is kind:
-            try:
-                return replace(rule(layer, shape, prove), name=name, kind=kind.__name__)
-            except InputError as error:
-                raise InputError(f"Layer {name!r} ({kind.__name__}) cannot be bounded: {error}") from error
-    kinds = ", ".join(sorted(kind.__name__ for kind in RULES))
-    raise InputError(
-        f"Layer {name!r} ({type(layer).__name__}) cannot be bounded: nothing is known about its kind. Known: {kinds}."
-    )
+        raise InputError(f"Layer {name!r} ({kind}) cannot be bounded: its weights are not finite.")
+    try:
+        return replace(rule(layer, shape, prove), name=name, kind=kind)
+    except InputError as error:
+        raise InputError(f"Layer {name!r} ({kind}) cannot be bounded: {error}") from error
 
 
 def norm_bound(operators: list[Operator], prove: bool) -> tuple[float, str]:
@@ -116,7 +114,7 @@ def _normalization(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
 def _affine(layer: nn.Module, shape: Shape, _prove: bool) -> LayerBound:
     assert isinstance(layer, ChannelAffine)
     largest = float(layer.scale.double().abs().max())
-    return LayerBound(largest, "exact", largest, _spread(layer.shift_size, shape), 7)
+    return LayerBound(largest, "exact", largest, _spread(layer.shift_size, shape), 7, *layer.peak)
 
 
 def _translation(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:
@@ -191,7 +189,7 @@ def _convolution(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
 
 
 def _residual(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
-    """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :class:`radii.models.layers.folded.Residual`.
+    """x - W^T relu(W x + b) is max(1, |W|^2 - 1)-Lipschitz: see :class:`radii.models.layers.plain_layers.Residual`.
 
     Rounding: with g the relative error of a sum and a the norm of |W|, the inner
     value r is off by g (a |x| + |b|), W^T r by g a |r| more, the difference by g
@@ -206,7 +204,7 @@ def _residual(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     bias = 0.0 if layer.bias is None else _spread(layer.bias, (len(layer.bias), *shape[1:]))
     value = max(1.0, nextafter(norm * norm - 1.0, inf))
     absolute = a * (2 * norm + second) + 1 + (norm + second) ** 2
-    return LayerBound(value, method, absolute, (a + 3 * (norm + second)) * bias, terms)
+    return LayerBound(value, method, absolute, (a + 3 * (norm + second)) * bias, terms, a, bias)
 
 
 def _skew_exponential(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
@@ -283,7 +281,7 @@ def _average_pool(layer: nn.Module, shape: Shape, prove: bool) -> LayerBound:
     around = ((padding[0], padding[0]), (padding[1], padding[1]))
     operators = convolution_operators(weight, (shape[1], shape[2]), _pair(layer.stride), around, (1, 1), 1)
     value, method = norm_bound(operators, prove)
-    return LayerBound(value, method, operators[0].absolute, 0.0, prod(kernel) + 2)
+    return LayerBound(value, method, operators[0].absolute, 0.0, prod(kernel) + 2, peak=float(prod(kernel)))
 
 
 def _global_average(layer: nn.Module, shape: Shape, _prove: bool) -> LayerBound:
@@ -291,7 +289,7 @@ def _global_average(layer: nn.Module, shape: Shape, _prove: bool) -> LayerBound:
     if _pair(layer.output_size) != (1, 1):  # type: ignore[arg-type]
         raise InputError("only pooling to one pixel is supported.")
     pixels = shape[1] * shape[2]
-    return LayerBound(nextafter(1 / sqrt(pixels), inf), "exact", 1.0, 0.0, pixels + 2)
+    return LayerBound(nextafter(1 / sqrt(pixels), inf), "exact", 1.0, 0.0, pixels + 2, peak=float(pixels))
 
 
 def _global_max(layer: nn.Module, _shape: Shape, _prove: bool) -> LayerBound:

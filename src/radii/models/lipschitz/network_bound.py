@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.errors import InputError, checked
-from radii.models.lipschitz.folding import fold
+from radii.models.heads import provable
+from radii.models.lipschitz._folding import fold
 from radii.models.lipschitz.layer_bounds import LayerBound, bound_layer
 from radii.models.lipschitz.operators import rounding
 
@@ -42,7 +43,7 @@ class LipschitzBound:
 
     def check(self, network: nn.Module) -> None:
         """Refuse a folded network whose weights or layers are not those that were bounded."""
-        if weights_digest(network, self.input_shape) != self.digest:
+        if _weights_digest(network, self.input_shape) != self.digest:
             raise InputError(
                 "The Lipschitz bound was computed for other weights or another input size; "
                 "compute it again with lipschitz_bound(model, input_shape)."
@@ -87,16 +88,16 @@ def lipschitz_bound(model: nn.Module, input_shape: tuple[int, ...], *, prove: bo
     pairs = pair_norms(head.weight) if isinstance(head, nn.Linear) else _any_pair(layers[-1].value, shapes[-1][0])
     value = product([features, layers[-1].value])
     return LipschitzBound(
-        value, features, pairs, tuple(layers), tuple(input_shape), weights_digest(network, input_shape)
+        value, features, pairs, tuple(layers), tuple(input_shape), _weights_digest(network, input_shape)
     )
 
 
 def certified_network(model: nn.Module, input_shape: tuple[int, ...]) -> nn.Sequential:
     """The network that certificates are about: ``model`` folded for inputs of ``input_shape``, exactly, in float64."""
-    return fold(model, input_shape).double().cpu()
+    return fold(provable(model)[0], input_shape).double().cpu()
 
 
-def weights_digest(network: nn.Module, input_shape: tuple[int, ...]) -> str:
+def _weights_digest(network: nn.Module, input_shape: tuple[int, ...]) -> str:
     """sha256 of the kinds, settings and weights of the layers of ``network`` and of ``input_shape``."""
     state = hashlib.sha256(repr((tuple(input_shape), str(network))).encode())
     for name, tensor in network.state_dict().items():

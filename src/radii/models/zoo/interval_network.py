@@ -87,7 +87,7 @@ class IntervalNetwork(nn.Sequential):
         parts["fc2"] = nn.Linear(hidden, classes)
         super().__init__(parts)
         self.input_shape = tuple(input_shape)
-        start_for_intervals(self)
+        _start_for_intervals(self)
 
 
 def _convolutions(parts: OrderedDict[str, nn.Module], shape: tuple[int, ...], width: int, count: int) -> int:
@@ -106,7 +106,7 @@ def _convolutions(parts: OrderedDict[str, nn.Module], shape: tuple[int, ...], wi
 
 
 @torch.no_grad()
-def start_for_intervals(model: nn.Module) -> None:
+def _start_for_intervals(model: nn.Module) -> None:
     """Set the weights of all linear layers and convolutions to the start of Shi et al. 2021, biases to 0.
 
     For weights N(0, s^2) with n inputs a layer maps mean width w to n w s sqrt(2 / pi), and ReLU

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from radii.errors import InputError
-from radii.models.layers.folded import TokenMix
-from radii.models.layers.head import UnitRows
 from radii.models.layers.isometry import IsometricLayer
-from radii.models.layers.manifold import OrthogonalParameter
+from radii.models.layers.last_layers import UnitRows
+from radii.models.layers.orthogonal import OrthogonalParameter
+from radii.models.layers.plain_layers import TokenMix
 from radii.models.layers.weightless import FlattenTokens, OverlappingPatches, ZeroBorder
 
 
@@ -37,7 +37,7 @@ class Isometric(nn.Sequential):
         shift: one channel in so many moves in each of the four directions; 0: none.
         stages: after each but the last, 2 x 2 tokens become one and the width doubles.
         mix: one channel in so many takes part in a mixture of all tokens
-            (:class:`radii.models.layers.folded.TokenMix`) in the middle of each stage; 0: none. It starts as the
+            (:class:`radii.models.layers.plain_layers.TokenMix`) in the middle of each stage; 0: none. It starts as the
             identity, so a network learns local features first.
         overlap: pixels that a patch takes from its neighbors on each side
             (:class:`radii.models.layers.weightless.OverlappingPatches`); at most half of a patch.

@@ -20,15 +20,9 @@ class LinfDistance(nn.Module):
     """u_j(x) = |x - w_j|_p - m_j: p is infinite in eval mode, m_j the mean distance of the training.
 
     Training needs p below infinity at first, because the gradient of the Linf distance reaches
-    one coordinate alone. ``power`` is that p; :class:`radii.training.objectives.growing_power.GrowingPower`
+    one coordinate alone. ``power`` is that p; :class:`radii.training.objectives.cross_entropies.GrowingPower`
     sets it. In train mode m is the mean of the batch and the running mean follows it, as in a
     batch norm without scaling, which would not be 1-Lipschitz.
-
-    Args:
-        in_features: coordinates of the input.
-        out_features: number of neurons.
-        power: p in train mode.
-        shifted: whether m is subtracted.
     """
 
     mean: Tensor
@@ -72,7 +66,7 @@ class LinfDistanceNetwork(nn.Sequential):
         depth: layers, the last one with a neuron for each class.
 
     Guarantee: |f_c(x) - f_c(x')| <= |x - x'| in Linf for each logit c, in exact arithmetic; so a
-    margin m proves the radius m / 2 (:mod:`radii.certificates.linf_margin`, with float32 rounding).
+    margin m proves the radius m / 2 (:mod:`radii.certificates._linf_margin`, with float32 rounding).
 
     Raises:
         InputError: a width or depth below 1.

@@ -93,6 +93,25 @@
     }
   }
 
+  // A button beside each command that is to be copied.
+  for (const box of document.querySelectorAll(".command")) {
+    const copy = document.createElement("button");
+    Object.assign(copy, { type: "button", className: "copy", textContent: "Copy" });
+    copy.setAttribute("aria-label", "Copy the command");
+    copy.addEventListener("click", async () => {
+      const code = box.querySelector("code");
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        copy.textContent = "Copied";
+      } catch {
+        window.getSelection().selectAllChildren(code); // the reader's own keys copy what is selected
+        copy.textContent = "Selected";
+      }
+      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+    });
+    box.append(copy);
+  }
+
   root.dataset.charts = String(plots.length);
   root.dataset.errors = "0";
   button.hidden = false;

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radii.errors import InputError, unknown_name
+from radii.runs.executors._processes import Processes
 from radii.runs.executors.dispatch import Executor, FailedStepsError, Failures, Inline, Observer, raise_failures
-from radii.runs.executors.processes import Processes
 from radii.runs.step import Step
 from radii.runs.store import Run, Store
 
@@ -34,12 +34,8 @@ def executor_named(name: str, workers: int | None = None, address: str | None = 
     """The executor that a user names.
 
     Args:
-        name: one of :data:`NAMES`.
-        workers: steps at the same time, one per core by default; 0 computes in this process.
+        workers: steps at the same time, one per core by default; 0 of ``processes`` computes in this process.
         address: HOST:PORT of the head of a Ray cluster; only for ``ray``.
-
-    Raises:
-        InputError: the name is not known, or the address does not go with it.
     """
     if name not in NAMES:
         raise unknown_name("executor", name, NAMES)
@@ -52,9 +48,9 @@ def executor_named(name: str, workers: int | None = None, address: str | None = 
         return Inline()
     if name == "processes":
         return Processes(workers)
-    from radii.runs.executors.ray_cluster import Cluster
+    from radii.runs.executors._ray_cluster import Cluster
 
-    return Cluster(address, workers)
+    return Cluster(address, workers or None)
 
 
 def run_steps(steps: Sequence[Step], store: Store, workers: int | None = None) -> list[Run]:
@@ -62,15 +58,7 @@ def run_steps(steps: Sequence[Step], store: Store, workers: int | None = None) -
 
     Args:
         steps: the steps; what the store has is not computed again.
-        store: where the runs are kept.
         workers: worker processes, one per core by default; 0 computes in this process.
-
-    Returns:
-        The runs in the order of ``steps``.
-
-    Raises:
-        InputError: a single step failed by a user's mistake.
-        FailedStepsError: steps failed; all others are committed.
     """
     raise_failures(executor_named("processes", workers).run(steps, store, Observer()))
     return [Run(store.folder(step)) for step in steps]

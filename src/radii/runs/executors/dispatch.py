@@ -21,12 +21,7 @@ class Observer:
         """A worker begins with ``step``."""
 
     def ended(self, step: Step, error: BaseException | None) -> None:
-        """``step`` is committed.
-
-        Args:
-            step: the step.
-            error: the reason, if the step failed instead.
-        """
+        """``step`` is committed."""
 
 
 class Executor(Protocol):
@@ -40,11 +35,6 @@ class Executor(Protocol):
 
         Args:
             steps: the steps; what the store has is not computed again.
-            store: where the runs are committed.
-            observer: hears when a step starts and ends.
-
-        Returns:
-            The error of every step that failed or could not be tried.
         """
 
 
@@ -58,12 +48,7 @@ class Workers(Protocol):
         """Start computing ``step``."""
 
     def collect(self, step: Step, future: Future[Any]) -> None:
-        """Commit the result of a finished step to the store, or raise its error.
-
-        Args:
-            step: the step.
-            future: what :meth:`submit` returned for it.
-        """
+        """Commit the result of a finished step to the store, or raise its error."""
 
 
 class FailedStepsError(RuntimeError):
@@ -79,12 +64,7 @@ class MissingInputError(InputError):
 
 
 def unfinished(steps: Sequence[Step], store: Store) -> list[Step]:
-    """The steps and inputs that the store does not have; inputs of finished steps are not needed again.
-
-    Args:
-        steps: the steps that are wanted.
-        store: says which runs are committed.
-    """
+    """The steps and inputs that the store does not have; inputs of finished steps are not needed again."""
     return [step for step in plan([step for step in steps if not store.is_done(step)]) if not store.is_done(step)]
 
 
@@ -99,7 +79,7 @@ class Inline:
         """As :class:`Executor` says."""
         failures: Failures = {}
         for step in unfinished(steps, store):
-            refusal = missing_input(step, failures)
+            refusal = _missing_input(step, failures)
             if refusal is None:
                 observer.started(step)
                 try:
@@ -113,34 +93,19 @@ class Inline:
         return failures
 
 
-def missing_input(step: Step, failures: Failures) -> BaseException | None:
-    """The reason why ``step`` cannot be tried, or None.
-
-    Args:
-        step: the step.
-        failures: what has failed so far.
-    """
+def _missing_input(step: Step, failures: Failures) -> BaseException | None:
+    """The reason why ``step`` cannot be tried, or None."""
     lost = [needed.run_id for needed in step.inputs() if needed.run_id in failures]
     return MissingInputError(f"not tried: it needs {lost[0]}, which failed") if lost else None
 
 
 def drain(todo: Sequence[Step], store: Store, workers: Workers, observer: Observer) -> Failures:
-    """Submit each step when its inputs are committed and a worker has room; a failure does not stop the others.
-
-    Args:
-        todo: the steps, inputs first.
-        store: says which runs are committed.
-        workers: where steps are computed.
-        observer: hears when a step starts and ends.
-
-    Returns:
-        The error of every step that failed or could not be tried.
-    """
+    """Submit each step when its inputs are committed and a worker has room; a failure does not stop the others."""
     waiting, running = list(todo), dict[Future[Any], Step]()
     failures: Failures = {}
     while waiting or running:
         for step in list(waiting):
-            refusal = missing_input(step, failures)
+            refusal = _missing_input(step, failures)
             if refusal is not None:
                 waiting.remove(step)
                 failures[step.run_id] = refusal
@@ -163,15 +128,7 @@ def drain(todo: Sequence[Step], store: Store, workers: Workers, observer: Observ
 
 
 def raise_failures(failures: Failures) -> None:
-    """Raise the failures of steps, if there are any.
-
-    Args:
-        failures: by run id.
-
-    Raises:
-        InputError: a single step failed by a user's mistake.
-        FailedStepsError: steps failed in any other way.
-    """
+    """Raise the failures of steps, if there are any."""
     real = [error for error in failures.values() if not isinstance(error, MissingInputError)]
     if len(real) == 1 and isinstance(real[0], InputError):
         raise real[0]

@@ -1,4 +1,4 @@
-"""The kinds of steps: train, audit, evaluate, attack, certify, gate, prove. Each is loaded when it is first used."""
+"""The kinds of steps: train, audit, evaluate, attack, certify, gate, prove, verify. Each is loaded when it is used."""
 
 import lazy_loader
 

@@ -7,5 +7,6 @@ from .evaluate_step import Evaluate
 from .gate_step import Gate
 from .prove_step import Prove
 from .train_step import Train
+from .verify_step import Verify
 
-__all__ = ["AttackStep", "AuditStep", "Certify", "Evaluate", "Gate", "Prove", "Train"]
+__all__ = ["AttackStep", "AuditStep", "Certify", "Evaluate", "Gate", "Prove", "Train", "Verify"]

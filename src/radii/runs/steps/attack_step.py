@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field, field_validator
-from torch import Tensor
 
 from radii.attacks.by_name import attack, attack_by_name
+from radii.change import Change, Threat
 from radii.evaluation.accuracy import accuracy
-from radii.models.classifier import predict, usable
-from radii.models.io.tensor_files import read_tensors, write_tensors
+from radii.evaluation.feature_changes import RowChange, smallest_changes
+from radii.models.classifier import predict, torch_device
 from radii.registry import is_import_path
-from radii.runs.inputs import DataSpec, ball_on, choose_rows
+from radii.runs.component_specs import DataSpec, ball_on, choose_rows, threat_on
 from radii.runs.model_source import ModelSource, load_model
+from radii.runs.record_files import read_record, write_record
 from radii.runs.step import Step
-from radii.runs.store import Workspace
+from radii.runs.step_results import AttackStepResult
+from radii.runs.store import Run, Workspace
 from radii.threat import Ball
 
-INPUTS = "adversarial.safetensors"  # x_adv, label, broken, rows
+INPUTS = "adversarial.safetensors"
+
+
+@dataclass(frozen=True)
+class AdversarialInputs:
+    """The inputs that an attack reached.
+
+    Attributes:
+        x_adv: inputs in the ball [n, …].
+        label: their labels [n].
+        broken: which are misclassified [n].
+        rows: of the test split [n].
+    """
+
+    x_adv: NDArray[np.float32]
+    label: NDArray[np.int64]
+    broken: NDArray[np.bool_]
+    rows: NDArray[np.int64]
 
 
 class AttackStep(Step):
     """One attack on class-balanced test points: an upper bound of robust accuracy, no more."""
 
     kind: ClassVar[str] = "attack"
+    Result: ClassVar[type[AttackStepResult]] = AttackStepResult
 
     model: ModelSource
     data: DataSpec
-    ball: Ball
+    ball: Threat
     attack: str = "apgd-ce"
     points: int = Field(1000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
     seed: int = 0
@@ -46,24 +68,36 @@ class AttackStep(Step):
         """``attack by apgd-ce at linf:0.1: lenet5 by natural on mnist``."""
         return f"attack by {self.attack} at {self.ball}: {self.model.label}"
 
-    def perform(self, work: Workspace) -> dict[str, Any]:
+    def perform(self, work: Workspace) -> AttackStepResult:
         """Attack the points; the inputs that the attack reached are saved beside the figures."""
         data = self.data.load()
-        device, rows = usable(work.store.device), choose_rows(data.test, self.points, self.seed)
+        threat = threat_on(self.ball, data)
+        device, rows = torch_device(work.store.device), choose_rows(data.test, self.points, self.seed)
         model = load_model(self.model, work.store, data).model.to(device)
         x, y = (tensor.to(device) for tensor in data.test.tensors(rows))
         right = predict(model, x) == y
-        result = attack(model, x, y, ball_on(self.ball, data), name=self.attack, seed=self.seed)
-        arrays = {"x_adv": result.x_adv, "label": y, "broken": result.broken, "rows": torch.from_numpy(rows)}
-        write_tensors(work.folder / INPUTS, arrays, durable=False)
-        return {
-            "clean": accuracy(right.cpu().numpy()).summary(),
-            "unbroken": accuracy((~result.broken).cpu().numpy()).summary(),
-            "broken_by_attack": int((result.broken & right).sum()),
-            "passes": int(result.queries.sum()),
-        }
+        result = attack(model, x, y, threat, name=self.attack, seed=self.seed)
+        x_adv, label, broken = (tensor.cpu().numpy() for tensor in (result.x_adv, y, result.broken))
+        write_record(work.folder / INPUTS, AdversarialInputs(x_adv, label, broken, rows))
+        return AttackStepResult(
+            clean=accuracy(right.cpu().numpy()),
+            unbroken=accuracy(~broken),
+            broken_by_attack=int((result.broken & right).sum()),
+            passes=int(result.queries.sum()),
+        )
 
 
-def load_adversarial(folder: Path) -> dict[str, Tensor]:
-    """The inputs of the attack run in ``folder``: ``x_adv`` [n, …], ``label``, ``broken`` and ``rows`` [n]."""
-    return read_tensors(folder / INPUTS)[0]
+def smallest_change(run: Run, step: AttackStep) -> tuple[RowChange, Ball, str] | None:
+    """Of a run on a table: the smallest change that broke a point, its ball, and what the point is."""
+    data = step.data.load()
+    if data.test.is_image or isinstance(step.ball, Change):
+        return None
+    inputs, ball = read_record(run.folder / INPUTS, AdversarialInputs), ball_on(step.ball, data)
+    x, _ = data.test.tensors(inputs.rows)
+    names = () if data.test.rules is None else data.test.rules.names
+    changes = smallest_changes(x, torch.from_numpy(inputs.x_adv), inputs.broken, ball, names)
+    if not changes:
+        return None
+    (change,) = changes
+    row, label = int(inputs.rows[change.point]), data.classes[int(inputs.label[change.point])]
+    return replace(change, point=row), ball, f"of the test split, {label}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,24 +13,37 @@ from torch import Tensor, nn
 
 from radii.certificates import choose, lipschitz
 from radii.certificates.certificate import Certificate
+from radii.certificates.margin import cheapest_bound, trained_bound
+from radii.certificates.methods import AUTO, check_method
 from radii.certificates.proportion import certified_accuracy_of_distribution
+from radii.change import Change
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.evaluation.accuracy import accuracy, certified_curve
-from radii.models.classifier import usable
-from radii.models.io.tensor_files import write_tensors
+from radii.models.classifier import torch_device
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
-from radii.runs.certification import POINTS
-from radii.runs.inputs import DataSpec, choose_rows
+from radii.runs.certification import POINTS, CertifiedPoints, SplitPoints
+from radii.runs.component_specs import DataSpec, ball_on, choose_rows, threat_on
 from radii.runs.model_source import ModelSource, load_model
-from radii.runs.step import Effort, Step
-from radii.runs.steps.train_step import Train
+from radii.runs.record_files import write_record
+from radii.runs.step import Step, model_setup
+from radii.runs.step_results import (
+    CertifiedAccuracy,
+    CertifiedSplit,
+    CertifyResult,
+    LayerConstant,
+    NetworkConstant,
+    RadiusKnown,
+    Shares,
+)
 from radii.runs.store import Workspace
 from radii.spec import Spec
-from radii.threat import Norm
+from radii.threat import Ball, Norm
 
 if TYPE_CHECKING:
-    from radii.certificates.complete.true_radius import RadiusBracket
+    from radii.verification.true_radius import RadiusBracket
+
+PIECES = "pieces"
 
 
 class NearestNeighborModel(Spec):
@@ -53,7 +66,8 @@ class Certify(Step):
     """
 
     kind: ClassVar[str] = "certify"
-    neutral: ClassVar[dict[str, Any]] = {
+    Result: ClassVar[type[CertifyResult]] = CertifyResult
+    omit_if_default: ClassVar[dict[str, Any]] = {
         "method": "margin",
         "norm": "l2",
         "splits": ("train", "test"),
@@ -65,6 +79,8 @@ class Certify(Step):
         "exact": False,
         "seconds": 60.0,
         "train_points": None,
+        "unit": "",
+        "change": None,
     }
 
     model: ModelSource | NearestNeighborModel
@@ -74,6 +90,7 @@ class Certify(Step):
     seed: int = 0
     method: str = Field("margin", description="a certificate's name, or auto for the strongest that the model allows")
     norm: Norm = "l2"
+    unit: Literal["", "sd"] = Field("", description="sd: radii count standard deviations of the training columns")
     splits: tuple[Literal["train", "test"], ...] = ("train", "test")
     sigma: float | None = Field(None, description="smoothing: standard deviation of the noise, in pixels")
     alpha: float = Field(0.001, gt=0, lt=1, description="smoothing: error probability of a statement")
@@ -83,76 +100,69 @@ class Certify(Step):
     train_points: int | None = Field(None, ge=1, description="from the train split, if other than points")
     exact: bool = Field(False, description="complete: close the bracket of the true radius by bisection")
     seconds: float = Field(60.0, gt=0, description="complete: for each input, and each radius unless exact")
+    change: Change | None = Field(None, description="in place of a norm: radii are strengths, by the method pieces")
 
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        choose.check_method(method)
+        check_method(method)
         return method
 
     def describe(self) -> str:
         """``certify: lipschitz-convnet by offset-cross-entropy on mnist``."""
         return f"certify: {self.model.label}"
 
-    def effort(self) -> Effort:
-        """The points."""
-        if not isinstance(self.model, Train) or self.method != "margin":
-            return super().effort()
-        network = (self.model.model.canonical(),)
-        return Effort.of("certify", (*network, self.data.base), network, amount=float(self.points))
+    def setup(self) -> str:
+        """``…; certified on 2,000 points``, after the network's training."""
+        return f"{model_setup(self.model)}; certified on {self.points:,} points"
 
-    def perform(self, work: Workspace) -> dict[str, Any]:
+    def perform(self, work: Workspace) -> CertifyResult:
         """Certify points of the splits; labels, predictions and radii are saved beside the figures."""
         data = self.data.load()
+        self.ball_on(data)  # a radius without a unit is questioned before any work
         certifier = self._certifier(data, work)
-        result: dict[str, Any] = {"radii": list(self.radii), "method": certifier.method, "why": certifier.why}
-        if certifier.bound is not None:
-            result |= {"lipschitz": certifier.bound.value, "bound": bound_summary(certifier.bound)}
-        arrays: dict[str, Tensor] = {}
+        splits: dict[str, CertifiedSplit] = {}
+        points: dict[str, SplitPoints] = {}
         for name in self.splits:
             split = data.train if name == "train" else data.test
             count = self.points if name == "test" else self.train_points or self.points
             x, y = split.tensors(choose_rows(split, count, self.seed))
-            bracket = certifier.bracket(x) if self.exact else None
-            certificate, textbook = certifier.certify(x) if bracket is None else (certifier.proved(bracket), None)
-            result |= certificate_summary(certificate)
-            right = (certificate.prediction.cpu() == y).numpy()
-            result[name] = {
-                "clean": accuracy(right).summary(),
-                **_at_radii(certificate, right, self.radii),
-                **(
-                    {}
-                    if textbook is None
-                    else {"certified_by_sqrt2": _at_radii(textbook, right, self.radii)["certified"]}
-                ),
-            }
-            if bracket is not None:
-                result[name]["exact"] = bracket.summary()
-                arrays[f"{name}.broken"] = bracket.broken
-            columns = {"label": y, "prediction": certificate.prediction, "radius": certificate.radius}
-            arrays |= {f"{name}.{column}": values for column, values in columns.items()}
-        write_tensors(work.folder / POINTS, arrays, durable=False)
-        return result
+            certificate, splits[name], points[name] = certifier.certified(x, y)
+        write_record(work.folder / POINTS, CertifiedPoints(**points))
+        bound, samples = certifier.bound, getattr(certificate, "samples", None)
+        return CertifyResult(
+            radii=self.radii,
+            method=certifier.method,
+            why=certifier.why,
+            certificate=certificate.method,
+            kind=certificate.kind,
+            norm=certificate.norm,
+            alpha=certificate.alpha,
+            assumptions=certificate.assumptions,
+            samples=None if samples is None else float(samples.double().mean()),
+            lipschitz=None if bound is None else bound.value,
+            bound=None if bound is None else _constant(bound),
+            **splits,
+        )
+
+    def ball_on(self, data: Data) -> Ball:
+        """The largest ball, in the units of ``data``."""
+        return ball_on(Ball(self.norm, max(self.radii), unit=self.unit), data)
 
     def _certifier(self, data: Data, work: Workspace) -> _Certifier:
         """The method that this step means, with the model loaded."""
         if isinstance(self.model, NearestNeighborModel) or self.method == "nearest":
             return _Certifier(self, data, None, "nearest", "distances to stored points alone")
-        model = load_model(self.model, work.store, data).model.to(usable(work.store.device))
+        model = load_model(self.model, work.store, data).model.to(torch_device(work.store.device))
+        if self.change is not None:
+            threat_on(self.change, data)
+            return _Certifier(self, data, model, PIECES, "")
         method, why = self.method, ""
-        if method == "auto":
-            method, why = self._automatic(model, data.shape)
-        exact = method == "margin" and self.norm == "l2"
+        if method == AUTO:
+            method, why = choose.automatic(model, data.shape, self.norm, self.sigma)
+        exact = method == "margin" and self.norm == "l2" and not self.ball_on(data).scale
         bound = lipschitz_bound(model, data.shape, prove=self.prove) if exact else None
         return _Certifier(self, data, model, method, why, bound)
-
-    def _automatic(self, model: nn.Module, input_shape: tuple[int, ...]) -> tuple[str, str]:
-        """The method that ``auto`` stands for and the reason; ``auto`` itself is the strongest proof of each point."""
-        if self.sigma is not None and self.norm == "l2":
-            return "smoothing", f"noise of sigma {self.sigma:g} was given, and smoothing certifies any model under it"
-        if self.norm == "l2" and choose.trained_bound(model, input_shape):
-            return "margin", "the network was built for a small Lipschitz constant, so a margin is a radius"
-        return "auto", "for each point the strongest of margins, intervals, CROWN and alpha-CROWN"
 
 
 @dataclass(frozen=True)
@@ -166,6 +176,24 @@ class _Certifier:
     why: str
     bound: LipschitzBound | None = None
 
+    def certified(self, x: Tensor, y: Tensor) -> tuple[Certificate, CertifiedSplit, SplitPoints]:
+        """The certificate of points of a split, its figures, and its columns for the file of points."""
+        step, radii = self.step, self.step.radii
+        bracket = self.bracket(x) if step.exact or step.change is not None else None
+        certificate, textbook = self.certify(x) if bracket is None else (self.proved(bracket, x), None)
+        prediction, radius = certificate.prediction.cpu(), certificate.radius.cpu()
+        right = (prediction == y).numpy()
+        shares = _at_radii(certificate, right, radii)
+        figures = CertifiedSplit(
+            clean=accuracy(right),
+            certified=shares if certificate.is_certified else None,
+            estimated=None if certificate.is_certified else shares,
+            certified_by_sqrt2=None if textbook is None else _at_radii(textbook, right, radii),
+            exact=None if bracket is None else RadiusKnown.model_validate(bracket.summary()),
+        )
+        broken = None if bracket is None else bracket.broken.cpu().numpy()
+        return certificate, figures, SplitPoints(y.numpy(), prediction.numpy(), radius.numpy(), broken)
+
     def certify(self, x: Tensor) -> tuple[Certificate, Certificate | None]:
         """The certificate; for margins also by the textbook rule, margin over sqrt(2) times L, for comparison."""
         if self.model is not None and self.bound is not None:
@@ -178,78 +206,67 @@ class _Certifier:
         if self.model is None:
             from radii.certificates import nearest
 
-            return nearest.certify(x, self.data.train.tensors(), step.norm)
+            proof, ball = nearest.certify(x, self.data.train.tensors(), step.norm), step.ball_on(self.data)
+            return replace(proof, radius=proof.radius_in(ball, x[0].numel()), scale=ball.scale)
         return choose.certify(
             self.model,
             x,
             self.method,
-            norm=step.norm,
+            step.ball_on(self.data),
             radii=step.radii,
             sigma=step.sigma,
             alpha=step.alpha,
             samples=step.most,
             simultaneous=step.together,
             seed=step.seed,
-            box=self.data.train.box,
             seconds=step.seconds,
         )
 
     def bracket(self, x: Tensor) -> RadiusBracket:
         """Proved and broken radii up to the largest that was asked for; 1-Lipschitz networks start at their margins."""
-        from radii.certificates.complete.true_radius import RadiusBracket, true_radii
+        from radii.verification.change_radius import change_radii
+        from radii.verification.true_radius import RadiusBracket, true_radii
 
         step = self.step
+        if step.change is not None and self.model is not None:
+            limit = {"seconds": step.seconds} if step.exact else {"pieces": choose.PASSES}
+            return change_radii(self.model, x, step.change, **limit)  # type: ignore[arg-type]
         if self.method != "complete" or self.model is None:
             raise InputError(f"The true radius is found by the method 'complete', got {self.method!r} instead.")
-        box, start = self.data.train.box, None
-        if step.norm == "l2" and choose.trained_bound(self.model, tuple(x.shape[1:])):
-            margins = lipschitz.certify(self.model, x, choose.cheapest_bound(self.model, tuple(x.shape[1:])))
+        start, ball = None, step.ball_on(self.data)
+        if step.norm == "l2" and not ball.scale and trained_bound(self.model, tuple(x.shape[1:])):
+            margins = lipschitz.certify(self.model, x, cheapest_bound(self.model, tuple(x.shape[1:])))
             none = margins.radius.new_full(margins.radius.shape, float("inf"))
             start = RadiusBracket(margins.prediction, margins.radius, none, x)
-        return true_radii(self.model, x, max(step.radii), norm=step.norm, box=box, seconds=step.seconds, start=start)
+        return true_radii(self.model, x, max(step.radii), like=ball, seconds=step.seconds, start=start)
 
-    def proved(self, bracket: RadiusBracket) -> Certificate:
+    def proved(self, bracket: RadiusBracket, x: Tensor) -> Certificate:
         """The lower ends of a bracket."""
+        from radii.certificates.change_certificate import of_bracket
+        from radii.certificates.complete_certificate import certificate_of
+        from radii.verification.change_radius import ChangeBracket
+
         assert self.model is not None
-        return bracket.certificate(self.model, self.step.norm)
+        if isinstance(bracket, ChangeBracket) and self.step.change is not None:
+            return of_bracket(self.model, self.step.change, bracket)
+        return certificate_of(self.model, x, bracket.prediction, bracket.proved, self.step.ball_on(self.data))
 
 
-def certificate_summary(certificate: Certificate) -> dict[str, Any]:
-    """What kind of statement a certificate makes, as JSON data."""
-    samples = getattr(certificate, "samples", None)
-    return {
-        "certificate": certificate.method,
-        "kind": certificate.kind,
-        "norm": certificate.norm,
-        "alpha": certificate.alpha,
-        "assumptions": list(certificate.assumptions),
-        "samples": None if samples is None else float(samples.double().mean()),
-    }
+def _constant(bound: LipschitzBound) -> NetworkConstant:
+    """A network's Lipschitz bound and those of its layers."""
+    layers = [LayerConstant(name=b.name, kind=b.kind, value=b.value, method=b.method) for b in bound.layers]
+    return NetworkConstant(value=bound.value, features=bound.features, proved=bound.is_proved, layers=tuple(layers))
 
 
-def bound_summary(bound: LipschitzBound) -> dict[str, Any]:
-    """A network's Lipschitz bound and those of its layers as JSON data."""
-    return {
-        "value": bound.value,
-        "features": bound.features,
-        "proved": bound.is_proved,
-        "layers": [{"name": b.name, "kind": b.kind, "value": b.value, "method": b.method} for b in bound.layers],
-    }
-
-
-def _at_radii(certificate: Certificate, right: NDArray[np.bool_], radii: Sequence[float]) -> dict[str, Any]:
-    """Right and certified at each radius; the word certified is kept from estimates.
-
-    ``population_at_least`` bounds the certified accuracy of the distribution
-    from below, with 95% confidence.
-    """
-    rows = []
-    radius = (certificate.radius * (certificate.prediction >= 0)).cpu().numpy()
-    for point in certified_curve(right, radius, radii):
-        share = point.bracket.proved
-        row: dict[str, Any] = share.summary()
-        if certificate.is_certified:
-            count, alpha = share.correct, certificate.alpha or 0.0
-            row["population_at_least"] = certified_accuracy_of_distribution(count, share.total, alpha)
-        rows.append(row)
-    return {"certified" if certificate.is_certified else "estimated": rows}
+def _at_radii(certificate: Certificate, right: NDArray[np.bool_], radii: Sequence[float]) -> Shares:
+    """Right and certified at each radius; of an estimate there is no bound for the population."""
+    radius, alpha = (certificate.radius * (certificate.prediction >= 0)).cpu().numpy(), certificate.alpha or 0.0
+    shares = [point.bracket.proved for point in certified_curve(right, radius, radii)]
+    return tuple(
+        CertifiedAccuracy(
+            share.correct,
+            share.total,
+            certified_accuracy_of_distribution(share.correct, share.total, alpha) if certificate.is_certified else None,
+        )
+        for share in shares
+    )

@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field, field_validator
 
+from radii.attacks import GRADIENT_FREE
 from radii.errors import InputError
 from radii.evaluation.gate import gate
 from radii.evaluation.gate_result import Former, GateResult, Rates
 from radii.evaluation.requirement import Requirement
-from radii.models.classifier import usable
-from radii.runs.inputs import DataSpec, choose_rows
+from radii.models.classifier import torch_device
+from radii.runs._gate_record import GateSetup, GateStepResult
+from radii.runs.component_specs import DataSpec, FileSpec, choose_rows, threat_on
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.step import Step
 from radii.runs.store import Workspace
-from radii.spec import Spec, read_json
+from radii.spec import read_json
 
 
-class FormerGate(Spec):
+class FormerGate(FileSpec):
     """The JSON result of a former gate, identified by its content."""
 
-    unhashed: ClassVar[frozenset[str]] = frozenset({"path"})
-
-    path: str
-    sha256: str
-
     @classmethod
-    def of(cls, path: Path) -> FormerGate:
-        """The file at ``path``.
-
-        Raises:
-            InputError: it cannot be read or is not of a gate.
-        """
+    def of(cls, path: Path) -> Self:
+        """The file at ``path``."""
         GateResult.of(read_json(path, "the result of a gate"), str(path))
-        return cls(path=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+        return super().of(path)
 
     def load(self, data: DataSpec, suite: str) -> Former:
-        """Its outcomes.
-
-        Raises:
-            InputError: it is about other data or other attacks, or has changed.
-        """
-        path = Path(self.path)
+        """Its outcomes."""
+        path = self.unchanged()
         content = read_json(path, "the result of a gate")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != self.sha256:
-            raise InputError(f"{path} has changed since this gate was planned; give the command again.")
         setup = content.get("setup")
         setup = setup if isinstance(setup, dict) else {}
         for name, ours in (("test_digest", data.test), ("suite", suite)):
@@ -61,6 +48,7 @@ class Gate(Step):
     """Requirements on a classifier over the test split, decided on points in random order."""
 
     kind: ClassVar[str] = "gate"
+    Result: ClassVar[type[GateStepResult]] = GateStepResult
 
     model: ModelSource
     data: DataSpec
@@ -83,16 +71,18 @@ class Gate(Step):
         """``gate: lenet5 by natural on mnist``."""
         return f"gate: {self.model.label}"
 
-    def perform(self, work: Workspace) -> dict[str, Any]:
+    def perform(self, work: Workspace) -> GateStepResult:
         """Measure points until every requirement is decided."""
         data = self.data.load()
-        loaded = load_model(self.model, work.store, data)
         asked = [Requirement.parse(text) for text in self.requirements]
-        if not loaded.has_gradients and self.suite != "black-box" and any(item.measure == "robust" for item in asked):
+        asked = [item if item.ball is None else replace(item, ball=threat_on(item.ball, data)) for item in asked]
+        loaded = load_model(self.model, work.store, data)
+        attacked = any(item.measure == "robust" for item in asked)
+        if not loaded.has_gradients and self.suite not in GRADIENT_FREE and attacked:
             raise InputError(f"{loaded.name} gives no gradients: use --suite black-box.")
         if loaded.architecture is not None and loaded.architecture.box is None:
             asked = [item.without_box() for item in asked]
-        loaded.model.to(usable(work.store.device))
+        loaded.model.to(torch_device(work.store.device))
         result = gate(
             loaded.model,
             data.test,
@@ -104,13 +94,13 @@ class Gate(Step):
             rows=None if self.points is None else choose_rows(data.test, self.points, self.seed),
             seed=self.seed,
         )
-        setup = {
-            "model": self.model.label,
-            "model_hash": self.model.content_hash(),
-            "dataset": self.data.source,
-            "test_digest": self.data.test,
-            "suite": self.suite,
-            "seed": self.seed,
-            "against": None if self.against is None else self.against.sha256,
-        }
-        return {**result.to_dict(), "setup": setup}
+        setup = GateSetup(
+            model=self.model.label,
+            model_hash=self.model.content_hash(),
+            dataset=self.data.source,
+            test_digest=self.data.test,
+            suite=self.suite,
+            seed=self.seed,
+            against=None if self.against is None else self.against.sha256,
+        )
+        return GateStepResult(gate=result, setup=setup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,17 +12,18 @@ from torch import nn
 
 from radii.data.dataset import Data, Preprocessing, balanced_order, statistics
 from radii.errors import InputError
-from radii.models.classifier import usable
+from radii.models.classifier import torch_device
 from radii.models.io.bundle import Architecture, initialize, parameters, save_bundle
-from radii.runs.inputs import Component, DataSpec
-from radii.runs.step import Effort, Step
+from radii.runs.component_specs import Component, DataSpec
+from radii.runs.step import Step
+from radii.runs.step_results import TrainResult
 from radii.runs.store import Run, Workspace
-from radii.tables import ChartSpec, Row
+from radii.tables import ChartSpec, Row, plain
 from radii.tables import Field as Column
 from radii.training.schedule import Recipe
 
 if TYPE_CHECKING:
-    from radii.training.loop import History
+    from radii.training.history import History
 
 EPOCH, ACCURACY = Column("epoch"), Column("accuracy", percent=True)
 
@@ -30,7 +32,8 @@ class Train(Step):
     """A classifier trained on a dataset's train split; its run folder is a model bundle."""
 
     kind: ClassVar[str] = "train"
-    neutral: ClassVar[dict[str, Any]] = {"validation": 0.0, "extra": None}
+    Result: ClassVar[type[TrainResult]] = TrainResult
+    omit_if_default: ClassVar[dict[str, Any]] = {"validation": 0.0, "extra": None}
 
     data: DataSpec
     model: Component
@@ -52,28 +55,29 @@ class Train(Step):
         extra = f" and {self.extra.source}" if self.extra is not None else ""
         return f"{self.model.name} by {self.method.name} on {self.data.source}{extra}{seed}"
 
-    def effort(self) -> Effort:
-        """Epochs or optimizer steps. Epochs are as long as their data, optimizer steps are not."""
-        recipe = self.recipe
-        data = self.data.base if recipe.steps else self.data.source
-        unit, amount = ("steps", recipe.steps) if recipe.steps else ("epochs", recipe.epochs)
-        network = (self.model.canonical(), self.method.canonical(), recipe.batch_size, unit)
-        return Effort.of("train", (*network, data), network, amount=float(amount))
+    def setup(self) -> str:
+        """``lenet5 (widen 0.25) trained by natural on mnist, 2 epochs, batches of 128``."""
+        length = f"{self.recipe.steps:,} steps" if self.recipe.steps else f"{self.recipe.epochs:g} epochs"
+        return (
+            f"{self.model.name}{_listed(self.model.arguments)} trained by {self.method.name}"
+            f"{_listed(self.method.arguments)} on {self.data.source}, {length}, batches of {self.recipe.batch_size}"
+        )
 
-    def perform(self, work: Workspace) -> dict[str, Any]:
+    def perform(self, work: Workspace) -> TrainResult:
         """Train, save the bundle, report accuracies and the history."""
         from radii.training.loop import accuracy_on
 
         model, architecture, data, history = self._fit(work)
         save_bundle(work.folder, model, architecture, durable=False)
-        return {
-            "train_accuracy": accuracy_on(model, data.train),
-            "test_accuracy": accuracy_on(model, data.test),
-            "parameters": parameters(model),
-            "history": history.rows(),
-        }
+        return TrainResult(
+            train_accuracy=accuracy_on(model, data.train),
+            test_accuracy=accuracy_on(model, data.test),
+            parameters=parameters(model),
+            history=history.epochs,
+            watched=history.watched,
+        )
 
-    def assist(self, work: Workspace) -> None:
+    def join(self, work: Workspace) -> None:
         """Train along with the process that performs this step, under torchrun; only that process writes."""
         self._fit(work)
 
@@ -91,15 +95,15 @@ class Train(Step):
         )
 
     def _fit(self, work: Workspace) -> tuple[nn.Module, Architecture, Data, History]:
-        from radii.environment import checkpoint_seconds
+        from radii.process import checkpoint_seconds
         from radii.training.loop import train
         from radii.training.objectives import METHODS
 
         data = self.data.load()
         if self.validation:
-            data = hold_out(data, self.validation, self.seed)
+            data = _hold_out(data, self.validation, self.seed)
         architecture = self.architecture(data)
-        model = initialize(architecture, self.seed).to(usable(work.store.device))
+        model = initialize(architecture, self.seed).to(torch_device(work.store.device))
         objective = METHODS.make(self.method.name, **METHODS.arguments(self.method.name, self.method.arguments))
         history = train(
             model,
@@ -115,72 +119,55 @@ class Train(Step):
         return model, architecture, data, history
 
 
+def _listed(arguments: Mapping[str, Any]) -> str:
+    """Arguments in parentheses, without those that are not given."""
+    given = [f"{key} {value}" for key, value in arguments.items() if value not in (None, "")]
+    return f" ({', '.join(given)})" if given else ""
+
+
 @dataclass(frozen=True)
 class Fit:
-    """How a classifier was trained and how well it fits.
+    """A training, what it reached, and its seconds by the clock."""
 
-    Args:
-        network: name of the architecture.
-        method: name of the training method.
-        data: the dataset as the user named it.
-        parameters: number of trained values.
-        seconds: time of the training.
-        train_accuracy: on the train split, in eval mode.
-        test_accuracy: on the test split.
-        history: a row for each epoch: ``number``, ``loss``, ``train_accuracy``, ``test_accuracy``.
-    """
-
-    network: str
-    method: str
-    data: str
-    parameters: int
+    step: Train
+    result: TrainResult
     seconds: float
-    train_accuracy: float
-    test_accuracy: float
-    history: tuple[Row, ...]
 
     @classmethod
-    def of(cls, run: Run) -> Fit:
-        """Read the run of a :class:`Train` step."""
-        spec, result = run.spec["spec"], run.result
-        return cls(
-            network=spec["model"]["name"],
-            method=spec["method"]["name"],
-            data=spec["data"]["source"],
-            parameters=result["parameters"],
-            seconds=run.environment["seconds"],
-            train_accuracy=result["train_accuracy"],
-            test_accuracy=result["test_accuracy"],
-            history=tuple(result["history"]),
-        )
+    def of(cls, step: Train, run: Run) -> Fit:
+        """Of the ``run`` of ``step``."""
+        return cls(step, run.read(TrainResult), run.environment["seconds"])
 
     @property
     def title(self) -> str:
         """``lenet5 on mnist, natural training``."""
-        return f"{self.network} on {self.data}, {self.method} training"
+        return f"{self.step.model.name} on {self.step.data.source}, {self.step.method.name} training"
+
+    def accuracy_rows(self) -> list[Row]:
+        """Accuracy over the epochs on both splits, where it was measured; test accuracy at least at the end."""
+        history = self.result.history
+        rows: list[Row] = [
+            {"epoch": epoch.number + 1, "accuracy": share, "split": split}
+            for epoch in history
+            for share, split in ((epoch.train_accuracy, "train, running"), (epoch.test_accuracy, "test"))
+            if plain(share) is not None
+        ]
+        if history and plain(history[-1].test_accuracy) is None:
+            rows.append({"epoch": history[-1].number + 1, "accuracy": self.result.test_accuracy, "split": "test"})
+        return rows
 
     def chart(self) -> ChartSpec:
         """Accuracy over the epochs, on both splits."""
-        rows = [
-            {"epoch": row["number"] + 1, "accuracy": row[key], "split": split}
-            for row in self.history
-            for key, split in (("train_accuracy", "train, running"), ("test_accuracy", "test"))
-            if row[key] is not None
-        ]
-        finding = f"{self.network} reaches {self.test_accuracy:.1%} on test inputs"
-        return ChartSpec("curves", rows, EPOCH, ACCURACY, "split", finding, self.title)
+        finding = f"{self.step.model.name} reaches {self.result.test_accuracy:.1%} on test inputs"
+        return ChartSpec("curves", self.accuracy_rows(), EPOCH, ACCURACY, "split", finding, self.title)
 
 
-def hold_out(data: Data, share: float, seed: int) -> Data:
+def _hold_out(data: Data, share: float, seed: int) -> Data:
     """Divide the train split in two, class-balanced.
 
     Args:
         data: the dataset; its test split is dropped.
         share: the share of the train split that takes the place of the test split.
-        seed: which points these are.
-
-    Raises:
-        InputError: one of the two parts would be empty.
     """
     count = round(share * len(data.train))
     if not 0 < count < len(data.train):

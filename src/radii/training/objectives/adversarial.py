@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.threat import Ball
-from radii.training.attackable import Mode, attackable, couples_rows, same_in_both_modes
-from radii.training.inner import Inner
-from radii.training.objectives.objective import Loss, Moment
+from radii.training._frozen_for_attack import Mode, attackable, couples_rows, same_in_both_modes
+from radii.training._inner_maximization import Inner
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 
 class AdversarialTraining:
@@ -31,9 +31,9 @@ class AdversarialTraining:
     ) -> None:
         self.inner = Inner(Ball.parse(threat), steps, step, "uniform", warmup, inner)
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """Cross-entropy at the attacked inputs, whose logits it returns."""
-        worst = self.inner.maximize(model, x, moment, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
+        worst = self.inner.maximize(model, x, progress, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
         logits = model(worst)
         return Loss(F.cross_entropy(logits, y), logits)
 
@@ -66,23 +66,23 @@ class Trades:
         self.beta = beta
         self.inner = Inner(Ball.parse(threat), steps, step, "normal", warmup, inner)
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """Both terms of one batch."""
         if same_in_both_modes(model):
             clean = model(x)
-            moved = model(self._search(model, x, moment, clean.detach()))
+            moved = model(self._search(model, x, progress, clean.detach()))
         else:
             with torch.no_grad(), attackable(model, self.inner.mode) as net:
                 center = net(x)
-            worst = self._search(model, x, moment, center)
+            worst = self._search(model, x, progress, center)
             clean, moved = both_logits(model, x, worst)
-        return Loss(F.cross_entropy(clean, y) + self.beta * divergence(clean, moved) / len(x), clean)
+        return Loss(F.cross_entropy(clean, y) + self.beta * _divergence(clean, moved) / len(x), clean)
 
-    def _search(self, model: nn.Module, x: Tensor, moment: Moment, center: Tensor) -> Tensor:
-        return self.inner.maximize(model, x, moment, lambda logits: divergence(center, logits))
+    def _search(self, model: nn.Module, x: Tensor, progress: TrainingProgress, center: Tensor) -> Tensor:
+        return self.inner.maximize(model, x, progress, lambda logits: _divergence(center, logits))
 
 
-def divergence(logits: Tensor, moved: Tensor) -> Tensor:
+def _divergence(logits: Tensor, moved: Tensor) -> Tensor:
     """KL(softmax(logits) || softmax(moved)), summed over rows: [n, classes] twice -> scalar."""
     return F.kl_div(F.log_softmax(moved, 1), F.log_softmax(logits, 1), reduction="sum", log_target=True)
 

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.certificates.bounds.bounded import region_of
-from radii.certificates.bounds.network import Network, build
-from radii.certificates.bounds.propagation import backward, forward
-from radii.certificates.bounds.tracing import Trace, trace
+from radii.bounds.bounded import region_of
 from radii.errors import InputError
+from radii.networks.program import Program
+from radii.networks.read_torch import Recording, build, record
 from radii.threat import Ball, Norm
-from radii.training.objectives.objective import Loss, Moment
+from radii.training._bound_propagation import Region, intervals, lower_bounds
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 
 class IntervalBounds:
@@ -50,38 +50,53 @@ class IntervalBounds:
             raise InputError(f"0 <= warmup < ramp <= 1 and 0 <= clean <= 1 are needed, got {warmup}, {ramp}, {clean}.")
         self.ball = Ball(norm, radius)
         self.warmup, self.ramp, self.clean = warmup, ramp, clean
-        self._traces: WeakKeyDictionary[nn.Module, Trace] = WeakKeyDictionary()
+        self._recordings: WeakKeyDictionary[nn.Module, Recording] = WeakKeyDictionary()
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
-        """The mixture at this moment's radius."""
-        grown = self.growth(moment)
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
+        """The mixture at this progress's radius."""
+        grown = self.growth(progress)
         k = 1 - grown * (1 - self.clean)
         with torch.set_grad_enabled(k > 0):  # at k = 0 the logits are only looked at
             logits = model(x)
             natural = F.cross_entropy(logits, y)
         if grown == 0:
             return Loss(natural, logits)
-        worst = self.worst_logits(model, x, y, logits.shape[1], self.ball.with_radius(self.ball.radius * grown), moment)
+        worst = self.worst_logits(
+            model, x, y, logits.shape[1], self.ball.with_radius(self.ball.radius * grown), progress
+        )
         return Loss((1 - k) * F.cross_entropy(worst, y) + k * natural, logits)
 
-    def growth(self, moment: Moment) -> float:
+    def growth(self, progress: TrainingProgress) -> float:
         """The present radius over the full radius, 0 to 1."""
-        return min(1.0, max(0.0, (moment.fraction - self.warmup) / (self.ramp - self.warmup)))
+        return min(1.0, max(0.0, (progress.fraction - self.warmup) / (self.ramp - self.warmup)))
 
-    def network(self, model: nn.Module, x: Tensor) -> Network:
-        """The model's layers with their present weights; the model is traced once."""
-        if model not in self._traces:
-            self._traces[model] = trace(model, tuple(x.shape[1:]))
-        return build(self._traces[model])
+    def program(self, model: nn.Module, x: Tensor) -> Program:
+        """The model with its present weights; it is recorded once."""
+        if model not in self._recordings:
+            self._recordings[model] = record(model, tuple(x.shape[1:]))
+        return build(self._recordings[model])
 
-    def worst_logits(self, model: nn.Module, x: Tensor, y: Tensor, classes: int, ball: Ball, moment: Moment) -> Tensor:  # noqa: ARG002
+    def worst_logits(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        classes: int,
+        ball: Ball,
+        progress: TrainingProgress,  # noqa: ARG002
+    ) -> Tensor:
         """Negated lower bounds of logit_y - logit_c for every c, 0 for c = y: [n, classes]."""
-        network, region = self.network(model, x), region_of(x, ball, x.dtype)
-        bounds = forward(network, region)
-        return -backward(network, bounds, region, all_margins(y, classes, x.dtype), network.output, deep=False)
+        program, region = self.program(model, x), _region(x, ball)
+        ends = intervals(program, region)
+        return -lower_bounds(program, ends, region, _all_margins(y, classes, x.dtype), deep=False)
 
 
-def all_margins(y: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+def _region(x: Tensor, ball: Ball) -> Region:
+    lower, upper, center, radius = region_of(x, ball, x.dtype)
+    return Region(lower, upper, center, radius if ball.norm == "l2" else None)
+
+
+def _all_margins(y: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     """Coefficients of logit_y - logit_c for every class c, in ``dtype``: labels ``y`` [n] -> [n, classes, classes]."""
     own = F.one_hot(y, classes).to(dtype)[:, None]
     return own - torch.eye(classes, dtype=dtype, device=y.device)
@@ -114,13 +129,14 @@ class CrownIBP(IntervalBounds):
         super().__init__(radius, norm, warmup, ramp, clean)
         self.final = final
 
-    def worst_logits(self, model: nn.Module, x: Tensor, y: Tensor, classes: int, ball: Ball, moment: Moment) -> Tensor:
+    def worst_logits(
+        self, model: nn.Module, x: Tensor, y: Tensor, classes: int, ball: Ball, progress: TrainingProgress
+    ) -> Tensor:
         """Negated mixed lower bounds of logit_y - logit_c, 0 for c = y: [n, classes]."""
-        network, region = self.network(model, x), region_of(x, ball, x.dtype)
-        bounds, specs = forward(network, region), all_margins(y, classes, x.dtype)
-        share = 1 - self.growth(moment) * (1 - self.final)
-        intervals = backward(network, bounds, region, specs, network.output, deep=False)
+        program, region = self.program(model, x), _region(x, ball)
+        ends, rows = intervals(program, region), _all_margins(y, classes, x.dtype)
+        share = 1 - self.growth(progress) * (1 - self.final)
+        shallow = lower_bounds(program, ends, region, rows, deep=False)
         if share == 0:
-            return -intervals
-        lines = backward(network, bounds, region, specs, network.output)
-        return -(share * lines + (1 - share) * intervals)
+            return -shallow
+        return -(share * lower_bounds(program, ends, region, rows) + (1 - share) * shallow)

@@ -3,12 +3,13 @@
 Natural training; training under Gaussian noise (Cohen et al. 2019), the base of
 randomized smoothing; three losses that ask 1-Lipschitz networks for a margin:
 OffsetCrossEntropy (Prach & Lampert 2022), SelfNormalizingCrossEntropy (Prach &
-Lampert 2025) and GloRo (Leino et al. 2021).
+Lampert 2025) and GloRo (Leino et al. 2021); one of these for Linf distance
+networks, whose power grows (Zhang et al. 2021).
 """
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +17,10 @@ from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.models.classifier import Classifier
-from radii.models.layers.head import MarginHead
-from radii.models.layers.liresnet import LinearResidualConv2d
-from radii.training.objectives.objective import Loss, Moment
+from radii.models.layers.last_layers import MarginHead
+from radii.models.layers.residual import LinearResidualConv2d
+from radii.models.zoo.linf_distance import LinfDistance
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 
 class Natural:
@@ -31,7 +33,7 @@ class Natural:
     def __init__(self, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:  # noqa: ARG002
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:  # noqa: ARG002
         """Cross-entropy of the batch."""
         logits = model(x)
         return Loss(F.cross_entropy(logits, y, label_smoothing=self.label_smoothing), logits)
@@ -50,9 +52,9 @@ class GaussianNoise:
             raise InputError(f"sigma must be at least 0 and temperature positive, got {sigma} and {temperature}.")
         self.sigma, self.temperature = sigma, temperature
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """Cross-entropy of the noisy batch."""
-        logits = model(x + self.sigma * moment.normal("noise", x))
+        logits = model(x + self.sigma * progress.normal("noise", x))
         return Loss(F.cross_entropy(logits / self.temperature, y), logits)
 
 
@@ -88,10 +90,10 @@ class OffsetCrossEntropy:
             raise InputError(f"temperature must be positive, got {temperature} and {first} at first instead.")
         self.offset, self.temperature, self.first_temperature = offset, temperature, first
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
-        """The loss of one batch, at the temperature of this moment."""
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
+        """The loss of one batch, at the temperature of this progress."""
         logits = model(x)
-        now = self.first_temperature + (self.temperature - self.first_temperature) * moment.fraction
+        now = self.first_temperature + (self.temperature - self.first_temperature) * progress.fraction
         return Loss(offset_cross_entropy(logits, y, self.offset, now), logits)
 
 
@@ -122,7 +124,7 @@ class SelfNormalizingCrossEntropy:
             raise InputError(f"t must be at least 0, got {t} instead.")
         self.t = t
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:  # noqa: ARG002
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:  # noqa: ARG002
         """The loss of one batch."""
         logits = model(x)
         return Loss(self_normalizing_cross_entropy(logits, y, self.t), logits)
@@ -145,7 +147,7 @@ class GloRo:
             raise InputError(f"radius must be positive, got {radius} instead.")
         self.radius = radius
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:  # noqa: ARG002
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:  # noqa: ARG002
         """The loss of one batch."""
         heads = [module for module in model.modules() if isinstance(module, MarginHead)]
         if len(heads) != 1:
@@ -156,3 +158,53 @@ class GloRo:
         lipschitz = prod(free, start=torch.ones((), dtype=logits.dtype))
         extended = heads[0].with_bottom(logits, lipschitz, self.radius)
         return Loss(F.cross_entropy(extended, y), logits)
+
+
+class GrowingPower(OffsetCrossEntropy):
+    """The offset cross-entropy of a network of Lp distances whose p grows to infinity (Zhang et al. 2021, Section 4.2).
+
+    p grows exponentially from ``first`` to ``last``, then is infinite from the share ``exact`` of the training on,
+    where the network is the one that is certified.
+
+    Args:
+        offset: the margin that the true logit must have; twice the radius to be proved, or a little more.
+        temperature: T of the loss.
+        first: p at the beginning.
+        last: p before it becomes infinite.
+        exact: share of the training from which on p is infinite.
+
+    Raises:
+        InputError: numbers outside 1 <= first <= last and 0 < exact <= 1, or a temperature that is not positive.
+    """
+
+    def __init__(
+        self,
+        offset: float = 0.3,
+        temperature: float = 0.1,
+        first: float = 8.0,
+        last: float = 32.0,
+        exact: float = 0.9,
+    ) -> None:
+        super().__init__(offset, temperature)
+        if not (1 <= first <= last < inf and 0 < exact <= 1):
+            raise InputError(f"1 <= first <= last and 0 < exact <= 1 are needed, got {first}, {last} and {exact}.")
+        self.first, self.last, self.exact = first, last, exact
+
+    def power(self, progress: TrainingProgress) -> float:
+        """p at this progress."""
+        if progress.fraction >= self.exact:
+            return inf
+        return float(self.first * (self.last / self.first) ** (progress.fraction / self.exact))
+
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
+        """The loss with this progress's p.
+
+        Raises:
+            InputError: the network has no layer of distances.
+        """
+        layers = [layer for layer in model.modules() if isinstance(layer, LinfDistance)]
+        if not layers:
+            raise InputError("The method linf-distance trains networks of LinfDistance layers such as linf-distance.")
+        for layer in layers:
+            layer.power = self.power(progress)
+        return super().loss(model, x, y, progress)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from radii.attacks.pgd import steepest
 from radii.errors import InputError, unknown_name
-from radii.training.objectives.objective import Loss, Moment
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class GradientRegularization:
             raise InputError(f"h must be positive and weight at least 0, got {h} and {weight} instead.")
         self.weight, self.variant, self.h = weight, variant, h
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:  # noqa: ARG002
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:  # noqa: ARG002
         """Loss and penalty of one batch."""
         masks = Masks.before(x)
         x = x.detach().requires_grad_()

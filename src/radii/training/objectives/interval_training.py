@@ -12,10 +12,9 @@ from torch.nn import functional as F
 
 from radii.errors import InputError
 from radii.threat import Ball
-from radii.training.box_functions import UnitSums
-from radii.training.boxes import Boxes, Passage, pass_box
-from radii.training.inner import Inner
-from radii.training.objectives.objective import Loss, Moment
+from radii.training._inner_maximization import Inner
+from radii.training._interval_forward import Boxes, Passage, UnitSums, pass_box
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 LEAST_SHARE = 0.5  # tau of Shi et al., Section 3.3
 BEND, POWER = 0.25, 4.0  # of the smoothed schedule
@@ -50,6 +49,8 @@ class FastIBP:
         regularization: float = 0.5,
     ) -> None:
         self.ball = Ball.parse(threat)
+        if self.ball.unit:
+            raise InputError(f"Training takes radii in the features' own units, got {threat!r}; standardize the data.")
         if self.ball.norm != "linf":
             raise InputError(f"Interval training is for Linf threats such as linf:0.3, got {threat} instead.")
         if not (0 <= warmup < ramp <= 1 and 0 <= clean <= 1 and regularization >= 0):
@@ -59,29 +60,36 @@ class FastIBP:
             )
         self.warmup, self.ramp, self.clean, self.regularization = warmup, ramp, clean, regularization
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
-        """The mixture at this moment's radius, with the regularizers while it grows."""
-        grown = self.grown(moment)
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
+        """The mixture at this progress's radius, with the regularizers while it grows."""
+        grown = self.grown(progress)
         if grown == 0:
             logits = model(x)
             return Loss(F.cross_entropy(logits, y), logits)
         ball = self.ball.with_radius(self.ball.radius * grown)
-        value, passage = self.mixture(model, x, y, ball, moment)
+        value, passage = self.mixture(model, x, y, ball, progress)
         if self.regularization and grown < 1:
-            value = value + self.regularization * (1 - grown) * regularizers(passage)
+            value = value + self.regularization * (1 - grown) * _regularizers(passage)
         return Loss(value, passage.logits)
 
-    def mixture(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, moment: Moment) -> tuple[Tensor, Passage]:  # noqa: ARG002
+    def mixture(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        ball: Ball,
+        progress: TrainingProgress,  # noqa: ARG002
+    ) -> tuple[Tensor, Passage]:
         """The loss without regularizers, and the boxes that it was computed from."""
-        passage = pass_box(model, box_around(x, ball, x if self.clean else None))
+        passage = pass_box(model, _box_around(x, ball, x if self.clean else None))
         value = F.cross_entropy(passage.worst_logits(y), y)
         if self.clean:
             value = (1 - self.clean) * value + self.clean * F.cross_entropy(passage.logits, y)
         return value, passage
 
-    def grown(self, moment: Moment) -> float:
+    def grown(self, progress: TrainingProgress) -> float:
         """r / R, from 0 to 1: c t^4 up to t = 1/4, then linear with the same slope."""
-        part = min(1.0, max(0.0, (moment.fraction - self.warmup) / (self.ramp - self.warmup)))
+        part = min(1.0, max(0.0, (progress.fraction - self.warmup) / (self.ramp - self.warmup)))
         slope = POWER * BEND ** (POWER - 1)
         whole = BEND**POWER + (1 - BEND) * slope
         return (part**POWER if part < BEND else BEND**POWER + (part - BEND) * slope) / whole
@@ -119,10 +127,12 @@ class MtlIBP(FastIBP):
             raise InputError(f"0 < share <= 1 and steps >= 0 are needed, got {share} and {steps}.")
         self.share, self.steps = share, steps
 
-    def mixture(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, moment: Moment) -> tuple[Tensor, Passage]:
+    def mixture(
+        self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, progress: TrainingProgress
+    ) -> tuple[Tensor, Passage]:
         """Both losses from one pass: the attacked input goes beside the box."""
-        attacked = attack(model, x, y, ball, self.steps, moment) if self.steps else x
-        passage = pass_box(model, box_around(x, ball, attacked))
+        attacked = attack(model, x, y, ball, self.steps, progress) if self.steps else x
+        passage = pass_box(model, _box_around(x, ball, attacked))
         certified = F.cross_entropy(passage.worst_logits(y), y)
         return self.share * certified + (1 - self.share) * F.cross_entropy(passage.logits, y), passage
 
@@ -159,31 +169,33 @@ class Sabr(FastIBP):
             raise InputError(f"0 < share <= 1 and steps >= 1 are needed, got {share} and {steps}.")
         self.share, self.steps = share, steps
 
-    def mixture(self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, moment: Moment) -> tuple[Tensor, Passage]:
+    def mixture(
+        self, model: nn.Module, x: Tensor, y: Tensor, ball: Ball, progress: TrainingProgress
+    ) -> tuple[Tensor, Passage]:
         """The loss over the small boxes."""
         outer = ball.with_radius((1 - self.share) * ball.radius)
-        center = attack(model, x, y, outer, self.steps, moment) if outer.radius else x
-        low, high = (ball.project(center + sign * self.share * ball.radius, x) for sign in (-1, 1))
+        center = attack(model, x, y, outer, self.steps, progress) if outer.radius else x
+        low, high = (ball.clip(center + sign * self.share * ball.radius, x) for sign in (-1, 1))
         passage = pass_box(model, Boxes.between(low, high))
         return F.cross_entropy(passage.worst_logits(y), y), passage
 
 
-def box_around(x: Tensor, ball: Ball, clean: Tensor | None = None) -> Boxes:
+def _box_around(x: Tensor, ball: Ball, clean: Tensor | None = None) -> Boxes:
     """All inputs of the Linf ``ball`` around each row of ``x``; ``clean`` [n, …] are points to carry along, if any."""
-    low, high = (ball.project(x + sign * ball.radius, x) for sign in (-1, 1))
+    low, high = (ball.clip(x + sign * ball.radius, x) for sign in (-1, 1))
     return Boxes.between(low, high, clean)
 
 
-def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, steps: int, moment: Moment) -> Tensor:
-    """Points of ``ball`` around ``x``, labels ``y``, where ``model`` has a high cross-entropy at this ``moment``.
+def attack(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, steps: int, progress: TrainingProgress) -> Tensor:
+    """Points of ``ball`` around ``x``, labels ``y``, where ``model`` has a high cross-entropy at this ``progress``.
 
     By ``steps`` steps of 2 / steps of the radius; a single step is the whole radius.
     """
     inner = Inner(ball, steps, 1.0 if steps == 1 else 2 / steps)
-    return inner.maximize(model, x, moment, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
+    return inner.maximize(model, x, progress, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
 
 
-def regularizers(passage: Passage) -> Tensor:
+def _regularizers(passage: Passage) -> Tensor:
     """Tightness and balance of ``passage``, means over its layers, at most 1 and 2 (Shi et al. 2021, Eq. 9 and 11).
 
     Tightness: max(0, t - w_0 / w_i) / t for the mean widths w_0 of the input and w_i before ReLU i.

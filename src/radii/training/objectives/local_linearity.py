@@ -11,10 +11,10 @@ from torch.nn import functional as F
 from radii.attacks.pgd import ascend
 from radii.errors import unknown_name
 from radii.threat import Ball, length, per_row
-from radii.training.attackable import attackable
-from radii.training.inner import Inner
+from radii.training._frozen_for_attack import attackable
+from radii.training._inner_maximization import Inner
 from radii.training.objectives.gradient_regularization import Masks
-from radii.training.objectives.objective import Loss, Moment
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 Variant = Literal["paper", "reference"]
 
@@ -54,9 +54,9 @@ class LocalLinearity:
         self.lam, self.mu, self.variant = lam, mu, variant
         self.inner = Inner(Ball.parse(threat), steps, step, "normal")
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """Loss and both penalties of one batch."""
-        delta = self.deviation(model, x, y, moment) - x
+        delta = self.deviation(model, x, y, progress) - x
         masks = Masks.before(x)
         x = x.detach().requires_grad_()
         logits = model(x)
@@ -71,9 +71,9 @@ class LocalLinearity:
         bend = (moved - losses - linear).abs()
         return Loss(losses.mean() + self.lam * bend.mean() + self.mu * linear.abs().mean(), logits)
 
-    def deviation(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Tensor:
+    def deviation(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Tensor:
         """x + delta: where the loss departs most from its tangent (``reference``: where it is largest)."""
-        ball, point = self.inner.ball_at(moment), self.inner.begin(x, moment)
+        ball, point = self.inner.ball_at(progress), self.inner.begin(x, progress)
         size = self.inner.step * ball.radius
         with attackable(model, self.inner.mode) as net:
             value, slope = _loss_and_gradient(net, x, y)
@@ -82,7 +82,7 @@ class LocalLinearity:
                 if self.variant == "reference":
                     # their projection scales the whole perturbation; it changes nothing for a step inside the ball
                     largest = length(gradient, "linf").clamp_min(1e-30)
-                    point = ball.project(point + size * gradient / per_row(largest, gradient), x)
+                    point = ball.clip(point + size * gradient / per_row(largest, gradient), x)
                     continue
                 bend = there - value - ((point - x) * slope).flatten(1).sum(1)
                 point = ascend(point, per_row(bend.sign(), x) * (gradient - slope), x, ball, size)

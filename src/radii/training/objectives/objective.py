@@ -20,12 +20,14 @@ class Loss(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingProgress:
     """Where the training stands: step ``number`` (0-based) of ``total``.
 
     With several processes each holds ``1/world`` of the batch, in order of
     ``rank``; draws are made for the whole batch and cut, so they do not depend
     on the number of processes.
+
+    ``several``: a single-step attack was seen to be fitted, so several steps take its place.
     """
 
     number: int
@@ -33,6 +35,7 @@ class Moment:
     seed: int = 0
     rank: int = 0
     world: int = 1
+    several: bool = False
 
     @property
     def fraction(self) -> float:
@@ -66,5 +69,5 @@ class Moment:
 class Objective(Protocol):
     """A training method: natural, adversarial, certified margin, …"""
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """Mean loss of ``model`` (in train mode) on inputs ``x`` [n, …] with labels ``y`` [n]."""

@@ -15,10 +15,10 @@ from radii.errors import InputError
 from radii.models.classifier import predict
 from radii.models.io.bundle import load_bundle
 from radii.threat import Ball
-from radii.training.attackable import Mode
-from radii.training.inner import Inner
+from radii.training._frozen_for_attack import Mode
+from radii.training._inner_maximization import Inner
 from radii.training.objectives.adversarial import both_logits
-from radii.training.objectives.objective import Loss, Moment
+from radii.training.objectives.objective import Loss, TrainingProgress
 
 
 class RobustSelfTraining:
@@ -62,17 +62,17 @@ class RobustSelfTraining:
         self.weight, self.ratio, self.unlabeled, self.teacher = weight, ratio, unlabeled, teacher
         self.inner = Inner(Ball.parse(threat), steps, step, "uniform", warmup, inner)
 
-    def loss(self, model: nn.Module, x: Tensor, y: Tensor, moment: Moment) -> Loss:
+    def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
         """Both terms of one batch; the logits are those of its labeled points."""
         labeled = len(x)
         if self.unlabeled:
-            more, guesses = self._drawn(x, moment)
+            more, guesses = self._drawn(x, progress)
             x, y = torch.cat([x, more]), torch.cat([y, guesses])
-        worst = self.inner.maximize(model, x, moment, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
+        worst = self.inner.maximize(model, x, progress, lambda logits: F.cross_entropy(logits, y, reduction="sum"))
         clean, moved = both_logits(model, x, worst)
         return Loss(F.cross_entropy(clean, y) + self.weight * F.cross_entropy(moved, y), clean[:labeled])
 
-    def _drawn(self, x: Tensor, moment: Moment) -> tuple[Tensor, Tensor]:
+    def _drawn(self, x: Tensor, progress: TrainingProgress) -> tuple[Tensor, Tensor]:
         inputs, guesses = self.pseudo_labeled
         if inputs.shape[1:] != x.shape[1:]:
             raise InputError(
@@ -80,7 +80,9 @@ class RobustSelfTraining:
                 f"got {tuple(inputs.shape[1:])} instead."
             )
         count = max(1, round(self.ratio * len(x)))
-        rows = torch.randint(len(inputs), (moment.world, count), generator=moment.generator("unlabeled"))[moment.rank]
+        rows = torch.randint(len(inputs), (progress.world, count), generator=progress.generator("unlabeled"))[
+            progress.rank
+        ]
         return torch.from_numpy(as_float(inputs[rows].numpy())).to(x.device), guesses[rows].to(x.device)
 
     @cached_property

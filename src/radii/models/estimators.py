@@ -1,0 +1,194 @@
+"""Fitted estimators of any library, by what they offer: probabilities, scores, or the name of a class alone.
+
+Columns of words come to an estimator as the words with which it was fitted; for radii they are groups of columns
+``name=word`` of which one is 1, and no attack changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from radii.errors import InputError, reason
+from radii.models.adapter import BlackBox
+
+ASKED = ("predict_proba", "decision_function", "predict")
+
+
+def answering(model: Any, x: Tensor, count: int) -> BlackBox:
+    """An estimator with ``predict`` alone as a model; what its answers are is seen on ``x``.
+
+    Args:
+        count: of the classes, at least; an estimator that names classes does not always say how many it knows.
+    """
+    ask = _predict(model)
+    try:
+        answer = np.asarray(ask(x.detach().cpu().numpy()))
+    except Exception as error:
+        raise InputError(
+            f"{type(model).__name__}.predict fails on inputs {tuple(x.shape)}: {reason(error)}."
+        ) from error
+    if answer.ndim == 2 and answer.shape[1] > 1:
+        proper = bool((answer >= 0).all() and (abs(answer.sum(1) - 1) < 1e-3).all())
+        return BlackBox(ask, probabilities=proper)
+    if answer.dtype.kind == "f" and not np.array_equal(answer, np.rint(answer)):
+        inside = bool((answer >= 0).all() and (answer <= 1).all())
+        return BlackBox(lambda pixels: np.asarray(ask(pixels)).reshape(len(pixels), 1), probabilities=inside)
+    names = list(getattr(model, "classes_", range(max(count, 2))))
+    box = BlackBox(lambda pixels: _one_hot(np.asarray(ask(pixels)).reshape(-1), names), probabilities=False)
+    box.decisions = True
+    return box
+
+
+def _predict(model: Any) -> Callable[[NDArray[np.float32]], Any]:
+    """How ``predict`` is called: boosters of XGBoost want a matrix of their own, CatBoost says what it returns."""
+    library = type(model).__module__.partition(".")[0]
+
+    def flat(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+        return pixels.reshape(len(pixels), -1)
+
+    if library == "xgboost" and type(model).__name__ == "Booster":
+        import xgboost
+
+        names = getattr(model, "feature_names", None)
+        return lambda pixels: model.predict(xgboost.DMatrix(flat(pixels), feature_names=names))
+    if library == "catboost":
+        return lambda pixels: model.predict(flat(pixels), prediction_type="Probability")
+    if library in ("sklearn", "lightgbm") or hasattr(model, "classes_") or hasattr(model, "n_features_in_"):
+        return lambda pixels: model.predict(flat(pixels))
+    return model.predict  # type: ignore[no-any-return]  # of images, perhaps
+
+
+def _one_hot(said: NDArray[Any], names: Sequence[Any]) -> NDArray[np.float32]:
+    """Scores [n, classes]: 1 for the class that was said."""
+    place = {name: number for number, name in enumerate(names)}
+    unknown = sorted({str(value) for value in said.tolist() if value not in place})
+    if unknown:
+        raise InputError(f"The model names the class {unknown[0]}, which is none of {', '.join(map(str, names))}.")
+    scores = np.zeros((len(said), len(names)), np.float32)
+    scores[np.arange(len(said)), [place[value] for value in said.tolist()]] = 1
+    return scores
+
+
+def class_names(model: Any) -> list[Any] | None:
+    """What a model calls its classes: ``classes_`` of an estimator, the labels of a model of transformers; or None."""
+    names = getattr(model, "classes_", None)
+    if names is not None and np.ndim(names) == 1:
+        return np.asarray(names).tolist()
+    labels = getattr(getattr(model, "config", None), "id2label", None)
+    if isinstance(labels, dict) and labels and not any(str(label).startswith("LABEL_") for label in labels.values()):
+        return [labels[key] for key in sorted(labels)]
+    return None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table of numbers and words, and the features that stand for them.
+
+    Args:
+        names: of the columns, as the estimator knows them.
+        places: the features of each column: one, or one for each word.
+        words: of each column; empty for numbers.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, ...], ...]
+    words: tuple[tuple[Any, ...], ...]
+
+    @classmethod
+    def of_frame(cls, frame: Any) -> Columns:
+        """The columns of a data frame; numbers stay numbers, everything else is words."""
+        places: list[tuple[int, ...]] = []
+        words: list[tuple[Any, ...]] = []
+        start = 0
+        for name in frame.columns:
+            values = frame[name]
+            number = getattr(values.dtype, "kind", "O") in "iuf"
+            own = () if number else tuple(sorted(set(values.tolist()), key=str))
+            places.append(tuple(range(start, start + max(1, len(own)))))
+            words.append(own)
+            start += max(1, len(own))
+        return cls(tuple(frame.columns), tuple(places), tuple(words))
+
+    @classmethod
+    def of_features(cls, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Columns:
+        """The columns behind features called ``name=word`` in ``groups``, and the other features."""
+        first = {group[0]: tuple(group) for group in groups if all("=" in names[place] for place in group)}
+        inner = {place for group in first.values() for place in group}
+        kept = [place for place in range(len(names)) if place in first or place not in inner]
+        return cls(
+            tuple(names[place].partition("=")[0] if place in first else names[place] for place in kept),
+            tuple(first.get(place, (place,)) for place in kept),
+            tuple(tuple(names[each].partition("=")[2] for each in first.get(place, ())) for place in kept),
+        )
+
+    @property
+    def fixed(self) -> tuple[int, ...]:
+        """The features of words."""
+        pairs = zip(self.places, self.words, strict=True)
+        return tuple(place for places, words in pairs if words for place in places)
+
+    def features(self, frame: Any) -> NDArray[np.float32]:
+        """The features [n, d] of the rows of ``frame``."""
+        parts = []
+        for name, words in zip(self.names, self.words, strict=True):
+            values = frame[name].tolist()
+            parts += [[float(value == word) for value in values] for word in words] if words else [values]
+        return np.array(parts, np.float32).T.copy()
+
+    def frame(self, features: NDArray[np.float32]) -> Any:
+        """A data frame of ``features`` [n, d], with numbers as numbers and words as words."""
+        import pandas
+
+        flat = features.reshape(len(features), -1)
+        content = {}
+        for name, places, words in zip(self.names, self.places, self.words, strict=True):
+            largest = flat[:, list(places)].argmax(1)
+            content[name] = [words[k] for k in largest] if words else flat[:, places[0]].astype(np.float64)
+        return pandas.DataFrame(content)
+
+
+class OnColumns:
+    """A fitted estimator that is asked by features and gets the columns that it was fitted to."""
+
+    def __init__(self, estimator: Any, columns: Columns) -> None:
+        self.estimator, self.columns = estimator, columns
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("estimator", "columns") or name.startswith("__"):
+            raise AttributeError(name)
+        value = getattr(self.estimator, name)
+        if name not in ASKED:
+            return value
+        return lambda features: value(self._wanted(self.columns.frame(features)))
+
+    def _wanted(self, frame: Any) -> Any:
+        names = getattr(self.estimator, "feature_names_in_", None)
+        return frame if names is None else frame[list(names)]
+
+
+def of_columns(model: Any, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Any:
+    """``model`` for features of these names, if it was fitted to a table with the columns behind them; else as it is.
+
+    Args:
+        names: of the features.
+        groups: the features of each column of words.
+    """
+    wanted = getattr(model, "feature_names_in_", None)
+    if wanted is None or not names:
+        return model
+    columns = Columns.of_features(names, groups)
+    absent = [name for name in wanted if name not in columns.names]
+    if absent and len(wanted) == len(names):
+        return model  # fitted to other names of the same features
+    if absent:
+        raise InputError(
+            f"{type(model).__name__} was fitted with the column {absent[0]!r}, which the table does not have; its "
+            f"columns are {', '.join(columns.names)}."
+        )
+    return OnColumns(model, columns)

@@ -1,5 +1,0 @@
-"""The results of the papers as functions: ``radii.theory.no_free_robustness(n=1024).holds``."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub("radii", __file__)

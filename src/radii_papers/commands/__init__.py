@@ -1,0 +1,1 @@
+"""Commands that plug into `radii`: the theorems and the claims."""

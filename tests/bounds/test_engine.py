@@ -1,0 +1,200 @@
+"""Fast bounds hold for the float32 network: on random networks of every shape, with samples of their regions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.oracles.plain_crown import crown
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from radii.bounds.bound_engine import Engine
+from radii.bounds.rows import Domain, ValueBounds
+from radii.networks.read_torch import read_torch
+
+
+class Residual(nn.Module):
+    """The input is read twice, and so is a hidden value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 9), nn.Linear(9, 9), nn.Linear(15, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.first(x))
+        h = h + F.relu(self.second(h))
+        return self.last(F.pad(h, (0, 6)) + F.pad(x, (9, 0)))
+
+
+class Skip(nn.Module):
+    """The input comes back behind the last ReLU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.side = nn.Linear(6, 12), nn.Linear(12, 4), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(F.relu(self.first(x))) - self.side(x)
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 15), nn.LeakyReLU(0.1), nn.Linear(15, 4))
+
+
+def images() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 5, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(5, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 4),
+    )
+
+
+NETWORKS = {"dense": (dense, (6,)), "residual": (Residual, (6,)), "skip": (Skip, (6,)), "images": (images, (2, 8, 8))}
+
+
+def prepared(name: str, seed: int, dtype: torch.dtype) -> tuple[nn.Module, Engine, tuple[int, ...]]:
+    torch.manual_seed(seed)
+    make, shape = NETWORKS[name]
+    model = make().eval()
+    with torch.no_grad():
+        return model, Engine(read_torch(model, shape, dtype)), shape
+
+
+def both_ends(engine: Engine, known: ValueBounds) -> tuple[Tensor, Tensor]:
+    """Bounds of every output of every domain, by rows."""
+    size, count = engine.program.sizes[engine.program.output], len(known.domain)
+    rows = torch.eye(size, dtype=engine.program.dtype).repeat(count, 1)
+    dom = torch.arange(count).repeat_interleave(size)
+    low = engine.lower(known, engine.program.output, rows, dom)
+    return low.view(count, size), -engine.lower(known, engine.program.output, -rows, dom).view(count, size)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("seed", range(4))
+@torch.no_grad()
+def test_no_sample_leaves_its_bounds(name: str, dtype: torch.dtype, seed: int) -> None:
+    model, engine, shape = prepared(name, seed, dtype)
+    inputs = engine.program.sizes[0]
+    center, reach = torch.rand(5, inputs).double(), torch.tensor([0.0, 1e-3, 0.02, 0.1, 0.5])[:, None].double()
+    domain = Domain(center - reach, center + reach)
+    low, high = both_ends(engine, engine.bounds(domain))
+    x = (domain.lower + (domain.upper - domain.lower) * torch.rand(300, 5, inputs)).float()
+    x[:32] = torch.where(torch.rand(32, 5, inputs) < 0.5, domain.lower, domain.upper).float()
+    y = model(x.view(-1, *shape)).view(300, 5, -1)
+    assert (y >= low).all()
+    assert (y <= high).all()
+    assert (high[0] - low[0]).max() < 1e-4  # a point: nothing but rounding
+
+
+@pytest.mark.parametrize("name", ["dense", "images", "skip"])
+@torch.no_grad()
+def test_they_equal_plain_crown(name: str) -> None:
+    _, engine, _ = prepared(name, 1, torch.float64)
+    center = torch.rand(3, engine.program.sizes[0]).double()
+    lower, upper = center - 0.05, center + 0.05
+    rows = torch.eye(engine.program.outputs, dtype=torch.float64).expand(3, -1, -1)
+    plain = crown(engine.program, lower, upper, rows)
+    known = engine.bounds(Domain(lower, upper))
+    torch.testing.assert_close(both_ends(engine, known)[0], plain, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@torch.no_grad()
+def test_an_l2_ball_holds_its_samples(seed: int) -> None:
+    model, engine, shape = prepared("dense", seed, torch.float32)
+    center, radius = torch.rand(3, 6).double(), 0.2
+    domain = Domain(center - radius, center + radius, center, radius)
+    low, high = both_ends(engine, engine.bounds(domain))
+    step = F.normalize(torch.randn(400, 3, 6), dim=2) * radius * 0.999999
+    y = model((center + step).float().view(-1, *shape)).view(400, 3, -1)
+    assert (y >= low).all()
+    assert (y <= high).all()
+
+
+@torch.no_grad()
+def test_slopes_and_multipliers_of_any_size_keep_bounds_true() -> None:
+    model, engine, shape = prepared("dense", 5, torch.float32)
+    domain = Domain(torch.full((1, 6), 0.2).double(), torch.full((1, 6), 0.8).double())
+    known = engine.bounds(domain)
+    x = (0.2 + 0.6 * torch.rand(4000, 6)).float()
+    y = model(x.view(-1, *shape))
+    rows = torch.eye(4)
+    first = next(iter(engine.relus))
+    source = engine.program.steps[first].inputs[0]
+    hidden = model[0](x)  # type: ignore[index]
+    place = int(((hidden > 0).float().mean(0) - 0.5).abs().argmin())
+    active = hidden[:, place] >= 0
+    for _ in range(30):
+        alphas = {}
+        for relu, layer in engine.relus.items():
+            size = engine.program.sizes[relu]
+            alphas[relu] = layer.slope + (1 - layer.slope) * torch.rand(4, size)
+        beta = torch.zeros(4, engine.program.sizes[source])
+        beta[:, place] = -torch.rand(4)  # for the half in which the coordinate is not negative
+        low = engine.lower(known, engine.program.output, rows.clone(), None, alphas, {source: beta})
+        assert (y[active] >= low).all()
+
+
+@torch.no_grad()
+def test_values_beyond_float32_are_not_bounded() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    for layer in (model[0], model[2]):
+        layer.weight.fill_(1e30)
+    engine = Engine(read_torch(model, (2,), torch.float64))
+    low, _ = both_ends(engine, engine.bounds(Domain(torch.zeros(1, 2).double(), torch.ones(1, 2).double())))
+    assert (low == -torch.inf).all()
+
+
+def striped() -> nn.Module:
+    """Convolutions with padding, strides and factors of channels, and normalization before the first one."""
+    return nn.Sequential(
+        nn.BatchNorm2d(2),
+        nn.Conv2d(2, 4, 4, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(4, 5, (3, 2), padding=(1, 0)),
+        nn.BatchNorm2d(5),
+        nn.ReLU(),
+        nn.Conv2d(5, 3, 3, stride=2, padding=2),
+        nn.LeakyReLU(0.2),
+        nn.Flatten(),
+        nn.Linear(27, 4),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("radius", [None, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+@torch.no_grad()
+def test_windows_bound_as_whole_rows_do(seed: int, radius: float | None, dtype: torch.dtype) -> None:
+    torch.manual_seed(seed)
+    model = striped().eval()
+    for layer in model:
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.running_mean.normal_()
+            layer.running_var.uniform_(0.5, 2)
+            layer.weight.normal_()
+            layer.bias.normal_()
+    engine = Engine(read_torch(model, (2, 9, 8), dtype))
+    assert len(engine.windowed) >= 2
+    center = torch.rand(1, 144).double()
+    domain = Domain(center - 0.04, center + 0.04, None if radius is None else center, radius)
+    windows = engine.bounds(domain)
+    engine.windowed = set()
+    whole = engine.bounds(domain)
+    for number in engine.bent:
+        torch.testing.assert_close(windows.lower[number], whole.lower[number], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(windows.upper[number], whole.upper[number], rtol=1e-4, atol=1e-4)
+    x = (domain.lower + (domain.upper - domain.lower) * torch.rand(500, 144)).float()
+    if radius is not None:
+        step = x - center
+        x = (center + step / step.norm(dim=1, keepdim=True).clamp_min(radius) * radius * 0.99999).float()
+    y = model(x.view(-1, 2, 9, 8))
+    low, high = both_ends(engine, windows)
+    assert (y >= low).all()
+    assert (y <= high).all()

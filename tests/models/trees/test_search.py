@@ -1,0 +1,87 @@
+"""The nearest other class of a tree ensemble is what brute force finds; planted errors are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from oracles.all_cells import nearest_other_class, random_ensemble
+from radii.models.reach import Reach
+from radii.models.trees.ensemble import TreeEnsemble, at_most, less_than
+from radii.models.trees.search import Nearest, TreeSearch
+from radii.threat import Norm
+
+NORMS: tuple[Norm, ...] = ("linf", "l1", "l2")
+
+
+def asked(
+    ensemble: TreeEnsemble, rng: np.random.Generator, norm: Norm, work: int | None = None
+) -> tuple[Nearest, float]:
+    """The answer of the search around a random row, and the truth."""
+    x = rng.random(ensemble.features).astype(np.float32)
+    if rng.random() < 0.3:  # on a threshold
+        x[0] = np.float32(rng.integers(1, 10) / 10)
+    center, scale = x[None].astype(float), np.where(rng.random(ensemble.features) < 0.3, 2.0, 1.0)
+    low, high = np.zeros_like(center), np.ones_like(center)
+    if rng.random() < 0.3:
+        low[0, -1] = high[0, -1] = center[0, -1]  # a fixed feature
+    reach = Reach(center, low, high, scale, norm)
+    label = int(ensemble.scores(x[None]).argmax(1)[0])
+    search = TreeSearch(ensemble, lambda rows: ensemble.scores(rows).argmax(1))
+    found = search.nearest(reach, 0, label) if work is None else search.nearest(reach, 0, label, work)
+    return found, nearest_other_class(ensemble, reach, label)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_it_is_what_brute_force_finds(norm: Norm) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(250):
+        found, truth = asked(random_ensemble(rng), rng, norm)
+        assert found.proved <= truth + 1e-12
+        if np.isinf(truth):
+            assert np.isinf(found.broken)
+        else:
+            assert found.broken == pytest.approx(truth, abs=1e-6)
+            assert truth - found.proved < 1e-6
+
+
+def test_little_work_leaves_a_bracket_and_no_error() -> None:
+    rng, wide = np.random.default_rng(3), 0
+    for number in range(120):
+        found, truth = asked(random_ensemble(rng), rng, NORMS[number % 3], work=1500)
+        assert found.proved <= truth + 1e-12
+        assert found.broken >= truth - 1e-12
+        wide += found.broken - found.proved > 1e-3
+    assert wide > 5
+
+
+@pytest.mark.parametrize("planted", ["thresholds", "leaves", "base"])
+def test_planted_errors_are_found_by_brute_force(planted: str) -> None:
+    """The oracle would see trees that were read wrongly: one float32 number of a threshold is enough."""
+    rng, wrong = np.random.default_rng(5), 0
+    for _ in range(60):
+        true = random_ensemble(rng)
+        read = {
+            "thresholds": replace(true, threshold=np.nextafter(true.threshold, np.float32(2))),
+            "leaves": replace(true, value=true.value[:, ::-1].copy()),
+            "base": replace(true, base=true.base[::-1] + 0.1 * np.arange(true.classes)),
+        }[planted]
+        x = np.float32(rng.integers(1, 10, true.features) / 10)
+        reach = Reach(x[None].astype(float), np.zeros((1, len(x))), np.ones((1, len(x))), np.ones(len(x)), "linf")
+        label = int(true.scores(x[None]).argmax(1)[0])
+        found = TreeSearch(read, lambda rows, true=true: true.scores(rows).argmax(1)).nearest(reach, 0, label)
+        truth = nearest_other_class(true, reach, label)
+        wrong += found.proved > truth + 1e-12 or (np.isfinite(truth) and abs(found.broken - truth) > 1e-9)
+    assert wrong > 3
+
+
+def test_thresholds_become_the_largest_float32_number_on_the_left() -> None:
+    rng = np.random.default_rng(0)
+    thresholds = np.concatenate([rng.normal(size=200), rng.normal(size=50).astype(np.float32).astype(float), [0.0]])
+    for cut, threshold in zip(at_most(thresholds), thresholds, strict=True):
+        assert float(cut) <= threshold < float(np.nextafter(cut, np.float32(np.inf)))
+    single = thresholds.astype(np.float32)
+    for cut, limit in zip(less_than(single), single, strict=True):
+        assert cut < limit <= np.nextafter(cut, np.float32(np.inf))

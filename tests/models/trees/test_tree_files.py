@@ -1,0 +1,91 @@
+"""Models in the libraries' own files are what the libraries compute; damaged ones get a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+import radii
+from radii.models.trees.tree_file import read_tree_file
+
+MADE = {  # a stump of XGBoost 3, as it writes it: x[1] < 0.5 says class 0
+    "learner": {
+        "learner_model_param": {"base_score": "[5E-1]", "num_class": "0", "num_feature": "2"},
+        "objective": {"name": "binary:logistic"},
+        "gradient_booster": {
+            "name": "gbtree",
+            "model": {
+                "tree_info": [0],
+                "trees": [
+                    {
+                        "left_children": [1, -1, -1], "right_children": [2, -1, -1], "split_indices": [1, 0, 0],
+                        "split_conditions": [0.5, -1.0, 1.0], "split_type": [0, 0, 0],
+                        "tree_param": {"size_leaf_vector": "1"},
+                    }
+                ],
+            },
+        },
+    }
+}  # fmt: skip
+
+
+def test_a_stump_of_xgboost_has_the_radius_that_one_reads_off(tmp_path: Path) -> None:
+    path = tmp_path / "stump.json"
+    path.write_text(json.dumps(MADE))
+    below = np.nextafter(np.float32(0.5), np.float32(0))
+    x = np.array([[0.3, 0.2], [0.9, 0.75], [0.1, 0.5], [0.1, below]], np.float32)
+    scores = radii.evaluate(read_tree_file(path), x, np.array([0, 1, 1, 0]), "linf:0.1", alarms=False)
+    assert scores.points.prediction.tolist() == [0, 1, 1, 0]
+    assert scores.points.changed_radius == pytest.approx([0.3, 0.25, 0, 0], abs=1e-6)
+    assert scores.points.proved_radius == pytest.approx([0.3, 0.25, 0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+def test_the_librarys_file_gives_the_librarys_classes(library: str, tmp_path: Path) -> None:
+    x, y = load_iris(return_X_y=True)
+    module = pytest.importorskip(library)
+    if library == "xgboost":
+        fitted, path = module.XGBClassifier(n_estimators=5, n_jobs=1).fit(x, y), tmp_path / "model.json"
+        fitted.save_model(path)
+    elif library == "lightgbm":
+        fitted, path = module.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1).fit(x, y), tmp_path / "model.txt"
+        fitted.booster_.save_model(path)
+    else:
+        settings = {"iterations": 5, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+        fitted, path = module.CatBoostClassifier(**settings).fit(x, y), tmp_path / "model.json"
+        fitted.save_model(str(path), format="json")
+    rows = x.astype(np.float32)
+    read, proba = read_tree_file(path), fitted.predict_proba(rows)
+    scores = read.decision_function(rows)
+    scores = scores - scores.max(1, keepdims=True)
+    mine = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    assert np.abs(mine - proba).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("model.json", "{", "cannot be read"),
+        ("model.json", "[]", "no JSON model of XGBoost or CatBoost"),
+        ("model.json", '{"learner": {}}', "no JSON model of XGBoost"),
+        ("model.json", '{"oblivious_trees": [], "features_info": {"float_features": []}}', "no JSON model of CatBoost"),
+        ("model.txt", "a letter", "no text model of LightGBM"),
+        ("model.json", json.dumps(MADE).replace("gbtree", "dart"), "'dart'"),
+        ("model.json", json.dumps(MADE).replace("binary:logistic", "reg:squarederror"), "reg:squarederror"),
+        ("model.json", json.dumps(MADE).replace('"split_type": [0', '"split_type": [1'), "categories"),
+        ("model.json", json.dumps(MADE).replace('"num_feature": "2"', '"num_feature": "1"'), "feature 1 of 1"),
+        ("model.json", json.dumps(MADE).replace("[2, -1, -1]", "[0, -1, -1]"), "circle"),
+        ("model.json", json.dumps(MADE).replace("[2, -1, -1]", "[9, -1, -1]"), "node 9"),
+        ("model.json", json.dumps(MADE).replace("1.0]", "NaN]"), "finite"),
+    ],
+)
+def test_what_is_damaged_or_not_read_gets_a_sentence(name: str, text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(radii.InputError, match=said) as caught:
+        read_tree_file(path)
+    assert name in str(caught.value)

@@ -1,0 +1,227 @@
+"""The true radius of changes, against closed forms, dense samples of strengths and other ways to the same number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import radii
+from radii.bounds.bound_engine import Engine
+from radii.change import Change
+from radii.errors import ContradictionError, InputError
+from radii.networks.read_torch import read_torch
+from radii.verification._pieces import Line, TooManyPiecesError, is_piecewise_linear, traced
+from radii.verification.change_radius import change_radii
+from radii.verification.true_radius import RadiusBracket
+
+Maker = Callable[[], nn.Module]
+
+
+def convolutional() -> nn.Module:
+    """Convolutions, batch norm, leaky ReLU, both pools."""
+    net = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 8, 3, stride=2),
+        nn.LeakyReLU(0.1), nn.AvgPool2d(1), nn.Flatten(), nn.Linear(8, 12), nn.ReLU6(), nn.Linear(12, 4),
+    )  # fmt: skip
+    return _spread(net)
+
+
+class Residual(nn.Module):
+    """A block with a sum, overlapping max pooling with padding, and a hard sigmoid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.conv = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1)
+        self.pool, self.out = nn.MaxPool2d(3, stride=2, padding=1), nn.Linear(6 * 16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, 3, 8, 8] -> [n, 4]."""
+        first = torch.relu(self.stem(x))
+        whole = nn.functional.hardsigmoid(first + torch.relu(self.conv(first)))
+        return self.out(self.pool(whole).flatten(1))
+
+
+def _spread(net: nn.Module) -> nn.Module:
+    """Steeper random weights: predictions change on the way."""
+    torch.manual_seed(3)
+    for parameter in net.parameters():
+        parameter.data = (
+            torch.randn_like(parameter)
+            * (0.4 if parameter.dim() == 1 else 1.0)
+            / max(1.0, parameter[0].numel() ** 0.5 / 2.5)
+        )
+    return net.eval()
+
+
+def images(count: int = 3) -> Tensor:
+    return torch.rand(count, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def first_error(model: nn.Module, x: Tensor, change: Change, label: int, samples: int) -> float:
+    """The smallest sampled radius at which the float32 network errs."""
+    low = [-s if both else 0.0 for s, both in zip(change.strengths, change.signed, strict=True)]
+    draw = torch.rand(samples, change.parameters, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    t = torch.tensor(low) + draw * (torch.tensor(change.strengths, dtype=torch.float64) - torch.tensor(low))
+    wrong = []
+    for part in t.split(4096):
+        wrong.append(model(change.path(x.expand(len(part), -1, -1, -1)).at(part)).argmax(1) != label)
+    sizes = change.radius_of(t)[torch.cat(wrong)]
+    return float(sizes.min()) if len(sizes) else np.inf
+
+
+@pytest.mark.parametrize("net", [convolutional, lambda: _spread(Residual())])
+@pytest.mark.parametrize(
+    "text",
+    ["brightness:0.4", "contrast:0.8", "blur:2", "motion:1.5,angle=30", "bias:1,angle=45", "gamma:1", "hue:20"],
+)  # fmt: skip
+def test_no_sampled_strength_errs_below_the_proved_one(net: Maker, text: str) -> None:
+    model, x, change = net(), images(), Change.parse(text)
+    found = change_radii(model, x, change)
+    assert (found.proved <= found.broken).all()
+    assert not found.measured.any()
+    for i in range(len(x)):
+        sampled = first_error(model, x[i : i + 1], change, int(found.prediction[i]), 5000)
+        assert sampled >= float(found.proved[i]), (text, i)
+        if np.isfinite(float(found.broken[i])):
+            assert int(model(found.nearest[i : i + 1]).argmax(1)) != int(found.prediction[i])
+            assert found.broken[i] - found.proved[i] <= 0.02 * found.broken[i], (text, i)
+        else:
+            assert sampled == np.inf
+            assert found.proved[i] >= 0.97 * change.strength
+
+
+def test_a_linear_network_has_a_closed_form() -> None:
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(48, 3)).eval(), 0.3 + 0.4 * torch.rand(20, 3, 4, 4)
+    found = change_radii(model, x, Change("brightness", 0.29))  # no pixel is clipped
+    weight, bias = model[1].weight.detach().double(), model[1].bias.detach().double()
+    logits = x.flatten(1).double() @ weight.T + bias
+    for i, label in enumerate(found.prediction.tolist()):
+        lead, slope = logits[i, label] - logits[i], (weight[label] - weight).sum(1)
+        exact = min(float(abs(lead[c] / slope[c])) for c in range(3) if c != label and slope[c] != 0)
+        if exact < 0.29:
+            assert float(found.proved[i]) <= exact + 1e-9
+            assert float(found.proved[i]) == pytest.approx(exact, rel=2e-3)
+            assert float(found.broken[i]) == pytest.approx(exact, rel=1e-4)
+        else:
+            assert float(found.proved[i]) == 0.29
+    assert (found.broken < 1).any()
+
+
+def test_clipping_belongs_to_the_network() -> None:
+    """One bright pixel of 0.9 against a constant 0.95: brightness can never pass it, for it is clipped at 1."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2)).eval()
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[0.0], [1.0]]))
+        model[1].bias.copy_(torch.tensor([1.01, 0.0]))
+    found = change_radii(model, torch.full((1, 1, 1, 1), 0.9), Change("brightness", 0.5))
+    assert float(found.proved[0]) == 0.5
+    with torch.no_grad():
+        model[1].bias.copy_(torch.tensor([0.95, 0.0]))
+    found = change_radii(model, torch.full((1, 1, 1, 1), 0.9), Change("brightness", 0.5))
+    assert float(found.proved[0]) == pytest.approx(0.05, rel=1e-3)
+    assert float(found.broken[0]) == pytest.approx(0.05, rel=1e-3)
+
+
+@pytest.mark.parametrize("net", [convolutional, lambda: _spread(Residual())])
+def test_pieces_are_the_network_in_float64(net: Maker) -> None:
+    model, path = net(), Change("contrast", 1.0).path(images(1))
+    program = read_torch(model, (3, 8, 8), torch.float64)
+    ends = torch.tensor([-0.7, 0.9], dtype=torch.float64)
+    line = Line(ends, torch.cat([path.before_clip(t.view(1, 1)).flatten(1) for t in ends]), torch.zeros(192))
+    with torch.no_grad():
+        pieces = traced(program, line, Engine(program), lambda: None)
+        t = torch.linspace(-0.7, 0.9, 3000, dtype=torch.float64)
+        exact = program.run(torch.cat([path.before_clip(s.view(1, 1)) for s in t]).clamp(0, 1))
+        own = model(torch.cat([path.at(s.view(1, 1)) for s in t]))
+    assert len(pieces.nodes) > 30
+    assert pieces.slack is not None
+    for c in range(4):
+        between = np.interp(t.numpy(), pieces.nodes.numpy(), pieces.outputs[:, c].numpy())
+        assert np.abs(between - exact[:, c].numpy()).max() < 1e-12
+        assert np.abs(between - own[:, c].double().numpy()).max() <= float(pieces.slack[c])
+
+
+def test_too_many_pieces_are_said() -> None:
+    model, path = convolutional(), Change("brightness", 0.5).path(images(1))
+    program = read_torch(model, (3, 8, 8), torch.float64)
+    ends = torch.tensor([0.0, 0.5], dtype=torch.float64)
+    line = Line(ends, torch.cat([path.before_clip(t.view(1, 1)).flatten(1) for t in ends]), torch.zeros(192))
+    with torch.no_grad(), pytest.raises(TooManyPiecesError):
+        traced(program, line, None, lambda: None, numbers=2000)
+
+
+def test_a_limit_of_pieces_ends_early_and_proves_less() -> None:
+    model, x, change = convolutional(), images(2), Change("brightness", 0.4)
+    few, all_of_them = change_radii(model, x, change, pieces=40), change_radii(model, x, change)
+    assert (few.proved <= all_of_them.proved).all()
+    assert (few.pieces < all_of_them.pieces).any()
+
+
+def test_a_wrong_error_is_a_contradiction() -> None:
+    model, x, change = convolutional(), images(3), Change("brightness", 0.4)
+    own = change_radii(model, x, change)
+    row = int(own.proved.argmax())
+    assert own.proved[row] > 0.02
+    wrong = RadiusBracket(own.prediction[[row]], torch.zeros(1).double(), torch.tensor([0.01]).double(), x[[row]])
+    with pytest.raises(ContradictionError, match="is proved for strengths"):
+        change_radii(model, x[[row]], change, start=wrong)
+
+
+def test_deep_networks_have_measured_rounding_and_say_so() -> None:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Flatten(), nn.Linear(192, 32)]
+    for _ in range(24):
+        layers += [nn.ReLU(), nn.Linear(32, 32)]
+    model = nn.Sequential(*layers, nn.ReLU(), nn.Linear(32, 3)).eval()
+    for part in model:
+        if isinstance(part, nn.Linear):
+            nn.init.orthogonal_(part.weight, 2**0.5)
+    x, change = images(3), Change("brightness", 0.2)
+    found = change_radii(model, x, change)
+    assert found.measured.all()
+    assert "rounding was measured" in found.note
+    certificate = radii.certify(model, x, threat="brightness:0.2")
+    assert certificate.arithmetic == "exact"
+    assert torch.equal(certificate.radius, found.proved)
+    for i in range(3):
+        assert first_error(model, x[i : i + 1], change, int(found.prediction[i]), 4000) >= float(found.proved[i])
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+def test_two_parameters_and_smooth_activations(activation: type[nn.Module]) -> None:
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), activation(), nn.Linear(8, 3)).eval()
+    model[1].weight.data *= 3
+    x = images(2)
+    for text in ("blur:1+brightness:0.2", "brightness:0.3"):
+        change = Change.parse(text)
+        found = change_radii(model, x, change)
+        assert (found.proved <= found.broken).all()
+        assert (found.proved > 0).all()
+        for i in range(2):
+            assert first_error(model, x[i : i + 1], change, int(found.prediction[i]), 5000) >= float(found.proved[i])
+
+
+def test_what_cannot_be_proved_is_said() -> None:
+    x = images(1)
+    smooth = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.GELU(), nn.Linear(8, 3)).eval()
+    assert is_piecewise_linear(read_torch(smooth, (3, 8, 8))) is not None
+    with pytest.raises(InputError, match="gamma is proved for piecewise linear networks"):
+        change_radii(smooth, x, Change("gamma", 0.5))
+    with pytest.raises(InputError, match="For rotate there is no proof"):
+        change_radii(smooth, x, Change("rotate", 5))
+
+
+def test_a_head_is_part_of_the_network() -> None:
+    model = nn.Sequential(convolutional(), nn.Softmax(1)).eval()
+    x, y = images(3), torch.zeros(3, dtype=torch.int64)
+    for text in ("brightness:0.4", "brightness:0.1+contrast:0.2"):
+        scores = radii.evaluate(model, x, y, text, complete=0.0)
+        plain = radii.evaluate(model[0], x, y, text, complete=0.0)
+        assert scores.points.proved_radius == pytest.approx(plain.points.proved_radius, rel=0.05)
