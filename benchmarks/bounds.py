@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
 from radii.bounds._margin_bounds import margin_rows
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.threat import Ball
 
 SHARED = Path(__file__).parents[2] / "shared"

@@ -37,7 +37,7 @@ from radii.runs.planning import data_spec, train_step
 from radii.runs.steps import Train
 from radii.runs.store import Store
 from radii.threat import Ball
-from radii.training.certified import certified_plan
+from radii.training.certified_recipe import certified_plan
 from radii.training.loop import train
 from radii.training.objectives import METHODS
 from radii.training.objectives.cross_entropies import OffsetCrossEntropy

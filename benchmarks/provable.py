@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
 from radii.attacks.pgd import PGD
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.certificates.methods import METHODS
 from radii.data.sources import load
 from radii.models.classifier import predict

@@ -22,9 +22,9 @@ from scipy.stats import norm
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main, ratios
-from radii.certificates.proportion import lower_limits, upper_limits
 from radii.certificates.smoothing import randomized
 from radii.certificates.smoothing._noise import BATCH, Voting, to_grid
+from radii.confidence_interval import lower_limits, upper_limits
 from radii.data import cache
 from radii.data.sources import load
 from radii.models.io import CARD

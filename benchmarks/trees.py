@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 from harness import Figure, figure, main
-from radii.models.reach import Reach
+from radii.models.feature_reach import Reach
 from radii.models.trees.ensemble import TreeEnsemble
 from radii.models.trees.estimators import of_estimator
 from radii.models.trees.search import Nearest, TreeSearch

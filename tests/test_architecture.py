@@ -19,10 +19,10 @@ FLOOR = {
     for floor, names in enumerate(
         (
             ("errors", "progress"),
-            ("text",),
+            ("untrusted_text", "confidence_interval"),
             ("process", "spec", "registry", "randomness", "tables", "budget", "l1_projection", "change_kinds"),
             ("files", "feature_limits"),
-            ("threat", "image_paths"),
+            ("threat", "change_pixels"),
             ("change",),
             ("data",),
             ("geometry",),
@@ -186,7 +186,7 @@ def test_commands_load_what_they_need(tmp_path: Path) -> None:
     )
     assert not {"geometry", "studies", "report", "forecasting"} & rooms(evaluated)
     assert not [name for name in evaluated if name.startswith(LABORATORY.name)]
-    assert "radii.bounds.bounded" in evaluated, "bounds are tried"
+    assert "radii.bounds.provably_robust" in evaluated, "bounds are tried"
     assert len(evaluated) <= 122, len(evaluated)
     assert len(loaded(tmp_path, "--help")) <= 18
     assert len(loaded(tmp_path, "claims")) <= 67

@@ -132,6 +132,8 @@ def test_every_file_that_contributing_names_exists() -> None:
     named = set(re.findall(r"`((?:src|tests|docs|examples|benchmarks)/[\w./-]+)`", text))
     assert len(named) > 10
     assert {path for path in named if not (ROOT / path).exists()} == set()
+    files = {path.name for folder in ("src", "tests", "docs", "examples") for path in (ROOT / folder).rglob("*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", text)) <= files
 
 
 def test_every_table_that_contributing_names_stands_in_its_file() -> None:

@@ -25,7 +25,7 @@ from radii.threat import NORM_NAMES, Ball, Box
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from radii.image_paths import ImagePath
+    from radii.change_pixels import ImagePath
 
 GRAMMAR = "Write KIND:STRENGTH, for example brightness:0.2, blur:1,width=2 or brightness:0.1+contrast:0.3."
 
@@ -198,7 +198,7 @@ class Change(Spec):
 
     def path(self, x: Tensor) -> ImagePath:
         """The changed images of ``x`` [n, …] as a function of the parameters."""
-        from radii.image_paths import ImagePath
+        from radii.change_pixels import ImagePath
 
         return ImagePath.of(self, x)
 
@@ -246,7 +246,7 @@ def _number(text: str, what: str) -> float:
 
 def _digest(path: Path) -> str:
     from radii.files import sha256
-    from radii.text import check_file
+    from radii.untrusted_text import check_file
 
     check_file(path)
     try:

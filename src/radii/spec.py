@@ -20,7 +20,7 @@ from typing import Any, ClassVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from radii.errors import InputError, brief, reason
-from radii.text import check_file
+from radii.untrusted_text import check_file
 
 HASH_LENGTH = 20
 LARGEST = 3.4e38

@@ -18,8 +18,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from radii.certificates import lipschitz
-from radii.certificates.proportion import lower_limits
 from radii.certificates.smoothing.randomized import estimate
+from radii.confidence_interval import lower_limits
 from radii.data.variants import gamma, saturate, scale
 from radii.errors import unknown_name
 from radii.evaluation.local_lipschitz import local_lipschitz

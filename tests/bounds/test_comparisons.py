@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.certificates.methods import bound_methods
 from radii.models.layers.isometry import IsometricLayer
 from radii.models.layers.last_layers import UnitRows

@@ -16,7 +16,7 @@ from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
 from radii.bounds._margin_bounds import interval_margins, margin_rows
 from radii.bounds.bound_engine import Engine
-from radii.bounds.bounded import Bounded, domain_of
+from radii.bounds.provably_robust import Bounded, domain_of
 from radii.certificates.bound_certificate import certify
 from radii.certificates.methods import bound_methods
 from radii.models.classifier import predict

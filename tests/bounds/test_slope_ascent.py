@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.rows import Domain, least, lowest_input
+from radii.bounds.coefficient_rows import Domain, least, lowest_input
 from radii.bounds.slope_ascent import hidden_ascent, lower_with_slopes, raised
 from radii.networks.read_torch import read_torch
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from radii.bounds.bounded import margins
+from radii.bounds.provably_robust import margins
 from radii.networks.operations.activations import Sigmoidal
 from radii.threat import Ball
 

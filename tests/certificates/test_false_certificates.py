@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.certificates import _graph_margin as graph_margin
 from radii.certificates import bound_certificate, lipschitz
 from radii.certificates.choose import certify
@@ -371,7 +371,7 @@ class Times(nn.Module):
 
 def test_empty_regions_and_nan_prove_nothing() -> None:
     from radii.bounds._margin_bounds import margin_rows
-    from radii.bounds.rows import Domain
+    from radii.bounds.coefficient_rows import Domain
 
     bounded = Bounded(dense(), (6,))
     x = inputs(3).double()

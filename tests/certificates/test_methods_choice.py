@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.certificates import bound_certificate, lipschitz
 from radii.certificates.choose import certify, choose, passes_needed
 from radii.certificates.margin import trained_bound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from radii.certificates.proportion import certified_accuracy_of_distribution
+from radii.confidence_interval import certified_accuracy_of_distribution
 from radii.errors import InputError
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from radii.data.sources import load
-from radii.models.io.foreign import open_onnx
+from radii.models.io.exported_programs import open_onnx
 
 CODE = """
 import torch

@@ -24,8 +24,8 @@ from radii.cli.main import guarded
 from radii.errors import InputError
 from radii.files import write_manifest
 from radii.runs.planning import train
-from radii.text import clean
 from radii.training.schedule import Recipe
+from radii.untrusted_text import clean
 
 EVIL = {
     "c0": "cat\x1b[2J\x07\x08dog",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from radii.certificates.proportion import clopper_pearson
+from radii.confidence_interval import clopper_pearson
 from radii.errors import ContradictionError, InputError
 from radii.evaluation.accuracy import (
     Accuracy,

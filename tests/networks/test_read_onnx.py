@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from radii.errors import InputError  # noqa: E402
-from radii.models.io.foreign import OnnxRuntime  # noqa: E402
+from radii.models.io.exported_programs import OnnxRuntime  # noqa: E402
 from radii.networks.read_onnx import load_onnx  # noqa: E402
 from radii.verification.checker.plain_network import ProofError, read_plain  # noqa: E402
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.models.reach import Reach
+from radii.models.feature_reach import Reach
 from radii.models.trees.ensemble import UNIT64, OneTree, TreeEnsemble, joined
 
 

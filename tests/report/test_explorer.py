@@ -18,7 +18,7 @@ from made_assessment import BALL, made_scores
 from radii.data._feature_rules import FeatureRules
 from radii.data.dataset import Dataset
 from radii.evaluation.scores import Scores
-from radii.report import sheets
+from radii.report import picture_sheets
 from radii.report.explorer import Explorer
 from radii.report.html import Report, Section, write
 from radii.report.points import Neighbors, explorer, states_at
@@ -111,7 +111,7 @@ def pixels(uri: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1])))).astype(float)
 
 
-def tile(sheet: sheets.Sheet, number: int) -> np.ndarray:
+def tile(sheet: picture_sheets.Sheet, number: int) -> np.ndarray:
     across, down = number % sheet.columns, number // sheet.columns
     whole = pixels(sheet.source)
     return whole[down * sheet.height : (down + 1) * sheet.height, across * sheet.width : (across + 1) * sheet.width]
@@ -131,10 +131,10 @@ def test_pictures_are_the_inputs_and_what_attacks_made_of_them(shape: tuple[int,
         assert (tile(made.sheets["inputs"], clean.tiles[point]) == exact).all()
         if own.points.changed[point]:
             number = attacked.tiles[point]
-            levels = (tile(moved, number) - sheets.MIDDLE) / sheets.REACH
+            levels = (tile(moved, number) - picture_sheets.MIDDLE) / picture_sheets.REACH
             added = exact / 255 + levels * moved.scales[number]
             truth = np.moveaxis(own.x_adv[point].numpy(), 0, -1)
-            assert np.abs(added - truth).max() <= moved.scales[number] / (2 * sheets.LEVELS[0]) + 0.01
+            assert np.abs(added - truth).max() <= moved.scales[number] / (2 * picture_sheets.LEVELS[0]) + 0.01
 
 
 def test_a_table_shows_names_and_values_before_and_after() -> None:
@@ -173,11 +173,11 @@ def test_a_thousand_points_of_three_models_stay_below_five_megabytes(tmp_path: P
 
 @pytest.mark.parametrize(("n", "shape"), [(3, (1, 300, 200)), (4000, (1, 28, 28)), (1, (3, 1, 500))])
 def test_large_pictures_and_many_points_are_shown_smaller(n: int, shape: tuple[int, ...]) -> None:
-    made = sheets.drawn(np.random.default_rng(0).random((n, *shape)), None, [np.zeros((0, *shape))])
+    made = picture_sheets.drawn(np.random.default_rng(0).random((n, *shape)), None, [np.zeros((0, *shape))])
     assert made.shrunk > 1
-    assert made.inputs.width <= sheets.SIDE
-    assert made.inputs.height <= sheets.SIDE
-    assert pixels(made.inputs.source).size <= 4 * sheets.PIXELS
+    assert made.inputs.width <= picture_sheets.SIDE
+    assert made.inputs.height <= picture_sheets.SIDE
+    assert pixels(made.inputs.source).size <= 4 * picture_sheets.PIXELS
 
 
 def test_names_of_strangers_are_cleaned_and_inert(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from radii.cli.main import app, guarded
 from radii.report import charts
 from radii.report.html import Report, Section, render
 from radii.tables import ChartSpec, Field, listing
-from radii.text import clean
+from radii.untrusted_text import clean
 
 NAMES = (b"caf\xe9", b"\x1b[2J\xe2\x80\xae\xffdog\n")
 SPOILED = "\x1b\x9b\udcff\ud800\u202e\u2066\u2028\x00"

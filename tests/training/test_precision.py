@@ -14,7 +14,7 @@ from radii.training import precision
 from radii.training.loop import accuracy_on, train
 from radii.training.objectives.cross_entropies import Natural
 from radii.training.precision import computed_in
-from radii.training.robust import OPTIMIZER
+from radii.training.robust_recipe import OPTIMIZER
 from radii.training.schedule import Recipe
 
 

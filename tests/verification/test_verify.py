@@ -20,7 +20,7 @@ pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
 from radii.errors import InputError
 from radii.models.io.export import export
-from radii.models.io.foreign import OnnxRuntime
+from radii.models.io.exported_programs import OnnxRuntime
 from radii.verification._runnable_network import Deployed
 from radii.verification.verify import verify
 from radii.verification.vnnlib import read_query

@@ -15,10 +15,10 @@ from radii.attacks.minimum_norm import BrokenRadii
 from radii.errors import InputError
 from radii.models.adapter import BlackBox
 from radii.models.classifier import check_inputs, predict
+from radii.models.feature_reach import Reach
 from radii.models.linear.affine_scores import TINY32, AffineScores
 from radii.models.linear.halfspace import least_moves, lengths
 from radii.models.linear.read import affine_scores
-from radii.models.reach import Reach
 from radii.threat import Ball, per_row
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from radii.bounds.rows import Domain, ValueBounds, dot, gamma, least, relu_lines, through_relu
+from radii.bounds.coefficient_rows import Domain, ValueBounds, dot, gamma, least, relu_lines, through_relu
 from radii.networks.operations.activations import Relu
 from radii.networks.operations.linear import Linear
 from radii.networks.operations.linear_maps import Convolution, Scale

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from radii.bounds.bound_engine import NUMBERS, Engine
-from radii.bounds.rows import Domain
+from radii.bounds.coefficient_rows import Domain
 from radii.bounds.slope_ascent import hidden_ascent, raised
 
 

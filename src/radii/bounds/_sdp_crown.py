@@ -43,8 +43,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine
+from radii.bounds.coefficient_rows import Domain, ValueBounds, gamma, pick
 from radii.bounds.linear_norms import UP, in_float64, linear_norms
-from radii.bounds.rows import Domain, ValueBounds, gamma, pick
 from radii.bounds.slope_ascent import hidden_ascent, raised
 from radii.networks.operations.activations import Relu
 from radii.networks.operations.linear import Join, Linear, Sum

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from radii.bounds._convolution_windows import both_sides, is_windowed
-from radii.bounds.rows import (
+from radii.bounds.coefficient_rows import (
     Domain,
     InputBall,
     ReluLines,

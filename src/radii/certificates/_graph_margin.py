@@ -15,8 +15,8 @@ from math import inf, nextafter, sqrt
 import torch
 from torch import Tensor, nn
 
-from radii.bounds.bounded import Bounded
 from radii.bounds.linear_norms import linear_norms
+from radii.bounds.provably_robust import Bounded
 from radii.certificates._own_network import about
 from radii.certificates.certificate import Certificate
 from radii.certificates.lipschitz import DifferenceError, margin_radius

@@ -14,7 +14,7 @@ from radii.certificates.certificate import Certificate
 from radii.errors import InputError
 from radii.files import write_whole
 from radii.models.equality_check import check_same, probes
-from radii.models.io.foreign import OnnxRuntime
+from radii.models.io.exported_programs import OnnxRuntime
 from radii.models.io.weights import read_tensors, write_tensors
 from radii.networks.calling import predicted_class
 from radii.networks.frozen import Frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from radii.bounds.bounded import ASSUMPTIONS
+from radii.bounds.provably_robust import ASSUMPTIONS
 from radii.certificates.certificate import Certificate
 from radii.change import Change
 from radii.models.heads import assumed

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from radii.bounds.bounded import ASSUMPTIONS, Bounded
+from radii.bounds.provably_robust import ASSUMPTIONS, Bounded
 from radii.certificates._own_network import about
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.certificates.margin import trained_bound

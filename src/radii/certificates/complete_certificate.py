@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from radii import progress
-from radii.bounds.bounded import ASSUMPTIONS
+from radii.bounds.provably_robust import ASSUMPTIONS
 from radii.certificates._own_network import about
 from radii.certificates.certificate import Certificate
 from radii.certificates.methods import REGION, ROOT, Request

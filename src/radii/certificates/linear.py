@@ -15,11 +15,11 @@ from radii.certificates.certificate import Certificate
 from radii.certificates.methods import Request
 from radii.errors import InputError
 from radii.models.classifier import check_inputs, predict
+from radii.models.feature_reach import Floats, Reach
 from radii.models.heads import assumed
 from radii.models.linear.affine_scores import LARGEST32, TINY32, UNIT64, AffineScores, growth
 from radii.models.linear.halfspace import least_moves, lengths
 from radii.models.linear.read import affine_scores
-from radii.models.reach import Floats, Reach
 from radii.networks.model_state import ModelState
 
 NUMBERS = 2_000_000  # of one array

@@ -14,7 +14,7 @@ from radii.certificates.methods import Request
 from radii.errors import OtherKindError
 from radii.models.adapter import BlackBox
 from radii.models.classifier import check_inputs, predict
-from radii.models.reach import Reach
+from radii.models.feature_reach import Reach
 from radii.networks.model_state import ModelState
 
 ASSUMPTIONS = (

@@ -28,7 +28,7 @@ from radii import progress
 from radii.errors import InputError
 from radii.files import write_whole
 from radii.tables import ChartSpec, Table
-from radii.text import clean
+from radii.untrusted_text import clean
 
 if TYPE_CHECKING:
     from radii.runs.step import Step

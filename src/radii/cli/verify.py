@@ -65,7 +65,7 @@ def verify(
     if network is None or query is None:
         raise InputError("Give a network and a property: radii verify NET.onnx PROP.vnnlib.")
     from radii.files import check_writable
-    from radii.text import check_file
+    from radii.untrusted_text import check_file
 
     for path in (result, proof, state):
         if path is not None:

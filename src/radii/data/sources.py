@@ -28,7 +28,7 @@ from radii.errors import InputError, checked, unknown_name
 from radii.files import write_whole
 from radii.process import data_folder
 from radii.randomness import numpy_stream
-from radii.text import check_file
+from radii.untrusted_text import check_file
 
 BUNDLED = "digits"
 UNDECODED = "not decoded yet: "  # before the name of a dataset, where its digests are not known

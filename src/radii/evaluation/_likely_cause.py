@@ -13,7 +13,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from radii.certificates.proportion import clopper_pearson
+from radii.confidence_interval import clopper_pearson
 from radii.errors import InputError
 from radii.models.classifier import predict
 from radii.models.io import NORMALIZATIONS

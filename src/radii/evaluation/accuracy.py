@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.certificates.proportion import CONFIDENCE, clopper_pearson
+from radii.confidence_interval import CONFIDENCE, clopper_pearson
 from radii.errors import ContradictionError, InputError
 from radii.tables import Field, Row
 

@@ -98,7 +98,7 @@ def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool 
     if outputs not in ("auto", "logits", "probabilities"):
         raise InputError(f"outputs must be auto, logits or probabilities, got {brief(outputs)} instead.")
     if isinstance(model, str | Path):
-        from radii.models.io.named import open_named
+        from radii.models.io.by_name import open_named
 
         model = open_named(str(model), x, classes)
     module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes)

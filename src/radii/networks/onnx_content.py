@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from radii.errors import InputError, reason
 from radii.files import sha256
-from radii.text import check_file
+from radii.untrusted_text import check_file
 
 if TYPE_CHECKING:
     import onnx

@@ -24,10 +24,10 @@ from radii.report.findings import (
     verdict,
 )
 from radii.report.galleries import Example, Gallery, Picture, data_uri, perturbation
+from radii.report.glossary import words_section
 from radii.report.html import Bar, Bars, Card, Cards, Commands, Prose, Report, Section
-from radii.report.issues import command, issues
+from radii.report.next_steps import command, issues
 from radii.report.points import Neighbors, explorer
-from radii.report.words import words_section
 from radii.runs.step import Step
 from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.assessment_defaults import REFERENCES

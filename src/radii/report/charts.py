@@ -21,7 +21,7 @@ from radii.files import check_chart, write_sealed
 from radii.report import _axes as axes
 from radii.report._theme import DARK, LIGHT
 from radii.tables import ChartSpec, Field, distinct
-from radii.text import clean
+from radii.untrusted_text import clean
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 WIDTH, HEIGHT = 680, 280

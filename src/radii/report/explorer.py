@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from radii.report.sheets import Sheet
+from radii.report.picture_sheets import Sheet
 from radii.tables import plain
-from radii.text import clean
+from radii.untrusted_text import clean
 
 
 @dataclass(frozen=True)

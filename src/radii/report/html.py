@@ -30,7 +30,7 @@ from radii.report._theme import DARK, LIGHT
 from radii.report.explorer import Explorer
 from radii.report.galleries import Gallery
 from radii.tables import ChartSpec, Table
-from radii.text import clean
+from radii.untrusted_text import clean
 
 Tone = Literal["plain", "possible", "proved", "true", "broken"]
 

@@ -14,7 +14,7 @@ from radii.evaluation.accuracy import Accuracy
 from radii.evaluation.curves import radius_grid
 from radii.evaluation.scores import Scores
 from radii.report.explorer import Explorer, Fact, Shown, State, View
-from radii.report.sheets import Sheet, Sheets, drawn
+from radii.report.picture_sheets import Sheet, Sheets, drawn
 from radii.tables import Toward, format_radius, round_toward
 
 STATES = (

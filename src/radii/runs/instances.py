@@ -20,7 +20,7 @@ from radii.runs.step_results import VerifyResult
 from radii.runs.steps.verify_step import NetworkFile, Verify
 from radii.runs.store import Run, Store
 from radii.spec import LARGEST
-from radii.text import check_file
+from radii.untrusted_text import check_file
 
 ERROR = "error"  # the verdict of an instance that cannot be read; its sentence stands under ``method``
 COLUMNS = ("onnx", "vnnlib", "timeout_s", "verdict", "seconds", "method", "nodes", "open", "expected")

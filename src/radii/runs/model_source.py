@@ -84,20 +84,20 @@ class ModelFile(UserModel):
         """Whether it is of trees, or an ONNX graph that torch cannot run; others have gradients."""
         if self.format == "trees":
             return True
-        from radii.models.io.foreign import open_onnx
+        from radii.models.io.exported_programs import open_onnx
 
         return self.format == "onnx" and bool(open_onnx(Path(self.path), self.sha256).obstacle)
 
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The model in eval mode."""
-        from radii.models.io.foreign import load_pt2, open_onnx
+        from radii.models.io.exported_programs import load_pt2, open_onnx
 
         path = Path(self.path)
         _check_content(path, _digest(path), self.sha256)
         if self.format == "pt2":
             return LoadedModel(load_pt2(path, {*self.trust} & {self.path}), self.label)
         if self.format == "trees":
-            from radii.models.trees.tree_file import read_tree_file
+            from radii.models.trees.file_classifier import read_tree_file
 
             return LoadedModel(BlackBox(read_tree_file(path)), self.label, has_gradients=False)
         if self.format == "onnx":
@@ -184,7 +184,7 @@ class LibraryModel(UserModel):
 
     def load(self, store: Store, data: Data | None) -> LoadedModel:  # noqa: ARG002
         """The network in eval mode, its classes in the order of the data's if their names are the same."""
-        from radii.models.io.libraries import in_order, load_from_library
+        from radii.models.io.timm_and_transformers import in_order, load_from_library
 
         classes = () if data is None else data.classes
         weights = Path(self.weights) if self.weights else None
@@ -373,7 +373,7 @@ def _answers_of(model: Any, data: Data) -> str:
 def _find_in_library(
     library: Literal["timm", "hf"], name: str, weights: Path | None, data: DataSpec | None
 ) -> LibraryModel:
-    from radii.models.io.libraries import load_from_library
+    from radii.models.io.timm_and_transformers import load_from_library
 
     own = load_from_library(library, name, 0 if data is None else len(data.load().classes), weights)
     return LibraryModel(

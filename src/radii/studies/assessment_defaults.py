@@ -14,7 +14,7 @@ from radii.runs.component_specs import DataSpec, ball_on, extreme_spreads
 from radii.runs.planning import train_step
 from radii.runs.steps import Train
 from radii.threat import Ball
-from radii.training.certified import certified_plan
+from radii.training.certified_recipe import certified_plan
 
 PHOTO = 65  # pixels of the longer side from which an image is a photo
 

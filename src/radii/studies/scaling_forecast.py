@@ -17,7 +17,7 @@ from radii.spec import read_json
 from radii.studies import results
 from radii.studies.study import STUDIES, ScalingCurve, registered_study
 from radii.tables import ChartSpec, Field, Rule, Span, Table, listing, table
-from radii.text import check_file
+from radii.untrusted_text import check_file
 
 SHOWN = 2.0  # the axis of a chart ends at so many times the last size that the law speaks of
 

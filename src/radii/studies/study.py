@@ -20,7 +20,7 @@ from radii.runs.step_results import R, StepResult
 from radii.runs.store import Store
 from radii.spec import read_json
 from radii.tables import ChartSpec, Table
-from radii.text import check_file
+from radii.untrusted_text import check_file
 
 Place = Mapping[str, str | int | float]
 

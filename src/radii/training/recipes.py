@@ -70,9 +70,9 @@ RECIPES = Registry("recipe", {})
 RULES = Registry(  # radii's own recipes: functions (data, ball, budget) -> Plan
     "rule",
     {
-        "standard": "radii.training.robust:standard_plan",
-        "robust": "radii.training.robust:robust_plan",
-        "certified": "radii.training.certified:certified_plan",
+        "standard": "radii.training.robust_recipe:standard_plan",
+        "robust": "radii.training.robust_recipe:robust_plan",
+        "certified": "radii.training.certified_recipe:certified_plan",
     },
 )
 

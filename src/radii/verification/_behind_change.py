@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.image_paths import ImagePath
+from radii.change_pixels import ImagePath
 from radii.models.heads import Headed
 
 

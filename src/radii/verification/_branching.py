@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from radii.bounds.rows import relu_lines
+from radii.bounds.coefficient_rows import relu_lines
 from radii.verification._beta_crown import SignBatch
 
 CANDIDATES = 4  # ReLUs whose split is tried before one is chosen

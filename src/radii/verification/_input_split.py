@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.rows import Domain, ValueBounds, relu_lines
+from radii.bounds.coefficient_rows import Domain, ValueBounds, relu_lines
 from radii.verification._clipping import clipped_to_cases
 from radii.verification._counterexample_search import first_meeting
 from radii.verification._goal import Goal, Runnable

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from radii.errors import InputError
-from radii.models.io.foreign import onnx_session
+from radii.models.io.exported_programs import onnx_session
 from radii.networks.read_onnx import load_onnx, load_proto
 from radii.verification._runnable_network import Deployed
 from radii.verification._vnnlib_cases import Layout

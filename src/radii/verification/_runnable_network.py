@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from radii.bounds.bound_engine import Check, Engine
-from radii.bounds.rows import Domain
+from radii.bounds.coefficient_rows import Domain
 from radii.errors import InputError
 from radii.models.heads import provable
-from radii.models.io.foreign import OnnxRuntime
+from radii.models.io.exported_programs import OnnxRuntime
 from radii.networks.calling import ask, frozen
 from radii.networks.graph import GraphNetwork
 from radii.networks.read_onnx import load_onnx

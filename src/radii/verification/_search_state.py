@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from radii.errors import InputError, reason
 from radii.files import write_whole
-from radii.text import check_file
+from radii.untrusted_text import check_file
 from radii.verification._beta_crown import Branch
 from radii.verification.network_files import networks_digest
 

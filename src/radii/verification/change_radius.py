@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.bounds.bound_engine import Engine
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.change import Change
+from radii.change_pixels import ImagePath
 from radii.errors import ContradictionError, InputError
-from radii.image_paths import ImagePath
 from radii.models.classifier import check_inputs
 from radii.networks.calling import ask, frozen, predicted_class
 from radii.threat import Ball

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from radii import progress
-from radii.bounds.bounded import Bounded, domain_of
+from radii.bounds.provably_robust import Bounded, domain_of
 from radii.models.classifier import check_inputs
 from radii.networks.calling import predicted_class
 from radii.threat import Ball, Box, Norm
 from radii.verification._goal import Goal
-from radii.verification._nearest_error import nearest_error
+from radii.verification._nearest_adversarial import nearest_error
 from radii.verification._runnable_network import Deployed
 from radii.verification.answer import Answer, Limits
 from radii.verification.verify import decided

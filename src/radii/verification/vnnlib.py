@@ -25,8 +25,8 @@ from radii.errors import InputError, reason
 from radii.files import write_whole
 from radii.models.classifier import check_inputs
 from radii.networks.calling import ask, frozen, predicted_class
-from radii.text import check_file
 from radii.threat import Ball
+from radii.untrusted_text import check_file
 from radii.verification._vnnlib_cases import Case, Layout, cases_of
 from radii.verification._vnnlib_cases import holds as meets
 from radii.verification._vnnlib_formulas import Check, Statement, parse_statement

@@ -11,7 +11,7 @@ from radii.budget import Budget
 from radii.runs.component_specs import DataSpec
 from radii.runs.planning import named_training, train_step
 from radii.runs.steps import Train
-from radii.training import certified
+from radii.training import certified_recipe
 from radii.training.recipes import Settings, deep_merge
 
 RADII = (36 / 255, 72 / 255, 108 / 255, 0.5, 1.0)
@@ -75,7 +75,7 @@ def isometric_settings(data: DataSpec, steps: int) -> dict[str, Any]:
     return {
         "steps": steps,
         "batch_size": 128 if color else 256,
-        "optimizer": certified.OPTIMIZER,
+        "optimizer": certified_recipe.OPTIMIZER,
         "augmentation": {"flip": color},
         "model": ISOMETRIC[data.base],
     }

@@ -17,7 +17,7 @@ from radii.runs.steps import Certify, Train
 from radii.studies.study import Cell, Findings, Measured, Study
 from radii.tables import ChartSpec, Field, Row, table
 from radii.threat import Ball
-from radii.training.certified import certified_plan
+from radii.training.certified_recipe import certified_plan
 
 THREAT = Ball("linf", 0.1)
 EPOCHS: dict[Budget, dict[str, int]] = {

@@ -11,7 +11,7 @@ from torch import nn
 from radii.certificates.certificate import Certificate
 from radii.certificates.smoothing import randomized
 from radii.certificates.smoothing._noise import GRID, GridNoise, Voting, to_grid
-from radii.certificates.smoothing._radius_tests import Ladder, LadderPosition
+from radii.certificates.smoothing._radius_ladder import Ladder, LadderPosition
 from radii.errors import InputError
 
 SIGMA = 0.25

@@ -14,7 +14,7 @@ from radii.certificates.lipschitz import certify
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.io.export import export
-from radii.models.io.foreign import load_pt2
+from radii.models.io.exported_programs import load_pt2
 from radii.models.lipschitz._folding import fold
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from oracles.all_cells import nearest_other_class, random_ensemble
-from radii.models.reach import Reach
+from radii.models.feature_reach import Reach
 from radii.models.trees.ensemble import TreeEnsemble, at_most, less_than
 from radii.models.trees.search import Nearest, TreeSearch
 from radii.threat import Norm

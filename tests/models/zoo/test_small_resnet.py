@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.errors import InputError
 from radii.models.zoo.small_resnet import SmallResNet, stem_stride
 from radii.threat import Ball

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from radii.bounds.bounded import Bounded, domain_of
+from radii.bounds.provably_robust import Bounded, domain_of
 from radii.certificates.bound_certificate import certify
 from radii.errors import InputError
 from radii.models.zoo.convnets import ClippingConvNet, ThresholdConvNet, WongKolterConvNet

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from radii import progress
 from radii.certificates.certificate import Certificate
 from radii.certificates.methods import Request
-from radii.certificates.proportion import lower_limits
 from radii.certificates.smoothing._noise import ASSUMPTIONS, BATCH, Voting, to_grid
-from radii.certificates.smoothing._radius_tests import Ladder, LadderPosition, rounds
+from radii.certificates.smoothing._radius_ladder import Ladder, LadderPosition, rounds
 from radii.certificates.smoothing._sequential_binomial import DOWN
+from radii.confidence_interval import lower_limits
 from radii.errors import InputError
 from radii.models.classifier import check_inputs
 from radii.networks.calling import frozen

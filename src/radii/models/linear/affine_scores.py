@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from radii.errors import InputError, OtherKindError
+from radii.models.feature_reach import Floats
 from radii.models.heads import Headed, provable
-from radii.models.reach import Floats
 from radii.networks.model_state import check_behavior
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.networks.operations.operation import Nonlinear

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from radii.errors import InputError
+from radii.models.feature_reach import Floats
 from radii.models.linear.affine_scores import (
     SPAN32,
     SPAN64,
@@ -23,7 +24,6 @@ from radii.models.linear.affine_scores import (
     growth,
     identity,
 )
-from radii.models.reach import Floats
 
 SLACK32, SLACK64 = 2.0**-16, 2.0**-40  # of logits behind a softmax or one sigmoid in float32 and in float64
 SOFTMAX = ("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from radii.models.reach import Floats
+from radii.models.feature_reach import Floats
 from radii.threat import Norm
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from radii.errors import InputError
 from radii.models.trees.ensemble import NONE, UNIT64, OneTree, TreeEnsemble, at_most, joined
-from radii.models.trees.model_files import of_catboost, of_lightgbm, of_xgboost
+from radii.models.trees.library_files import of_catboost, of_lightgbm, of_xgboost
 
 SLACK64 = 2.0**-40  # of scores behind a softmax or a logistic function in float64
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.models.reach import Floats, Reach
+from radii.models.feature_reach import Floats, Reach
 from radii.models.trees._kernels import FOUND, OPEN, leaves_of, restricted, search
 from radii.models.trees.ensemble import TreeEnsemble
 from radii.threat import Norm

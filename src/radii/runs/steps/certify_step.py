@@ -15,8 +15,8 @@ from radii.certificates import choose, lipschitz
 from radii.certificates.certificate import Certificate
 from radii.certificates.margin import cheapest_bound, trained_bound
 from radii.certificates.methods import AUTO, check_method
-from radii.certificates.proportion import certified_accuracy_of_distribution
 from radii.change import Change
+from radii.confidence_interval import certified_accuracy_of_distribution
 from radii.data.dataset import Data
 from radii.errors import InputError
 from radii.evaluation.accuracy import accuracy, certified_curve

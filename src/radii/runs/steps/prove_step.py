@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, field_validator
 
 from radii.attacks.pgd import PGD
-from radii.bounds.bounded import Bounded
+from radii.bounds.provably_robust import Bounded
 from radii.certificates.methods import METHODS, check_bound_method
 from radii.evaluation.accuracy import accuracy
 from radii.models.classifier import predict

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from radii.bounds.bounded import region_of
+from radii.bounds.provably_robust import region_of
 from radii.errors import InputError
 from radii.networks.program import Program
 from radii.networks.read_torch import Recording, build, record

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from radii.certificates.proportion import clopper_pearson, lower_limits, upper_limits
+from radii.confidence_interval import clopper_pearson, lower_limits, upper_limits
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 10), (10, 10), (3, 7), (600, 1000), (1, 500)])

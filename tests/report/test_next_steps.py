@@ -11,7 +11,7 @@ import pytest
 from made_assessment import made_assessment, made_scores
 from radii.attacks.caveats import Alarm
 from radii.cli.main import load_command
-from radii.report.issues import issues
+from radii.report.next_steps import issues
 from radii.runs.model_source import ModelFactory
 from radii.studies.assess import Assessment
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from radii.errors import InputError, reason
 from radii.models.trees.ensemble import TreeEnsemble
-from radii.models.trees.model_files import of_catboost, of_lightgbm, of_xgboost
+from radii.models.trees.library_files import of_catboost, of_lightgbm, of_xgboost
 
 
 @dataclass(frozen=True)

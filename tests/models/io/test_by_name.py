@@ -11,7 +11,7 @@ from torch import nn
 import radii
 from radii.data.dataset import Data
 from radii.models.adapter import adapt
-from radii.models.io import libraries
+from radii.models.io import timm_and_transformers
 from radii.training.schedule import Recipe
 
 CODE = """
@@ -56,8 +56,8 @@ def test_functions_runs_and_files(digits_data: Data) -> None:
 
 def test_a_name_of_the_hub_brings_its_normalization(digits_data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
-    own = libraries._LibraryNetwork(network, mean=(0.5,), std=(0.25,))
-    monkeypatch.setattr(libraries, "load_from_library", lambda *_: own)
+    own = timm_and_transformers._LibraryNetwork(network, mean=(0.5,), std=(0.25,))
+    monkeypatch.setattr(timm_and_transformers, "load_from_library", lambda *_: own)
     x, _ = digits_data.test.tensors(range(8))
     assert torch.equal(adapt("hf:owner/name", x)(x), network((x - 0.5) / 0.25))
     assert radii.gate("hf:owner/name", digits_data.test.subset(40), ["clean>=0.5"], least=10).results

@@ -20,7 +20,7 @@ from radii.runs.store import Store
 from radii.threat import Ball
 from radii.training.objectives import METHODS
 from radii.training.recipes import RULES
-from radii.training.robust import LENGTHS, multiply_adds, robust_plan, standard_plan
+from radii.training.robust_recipe import LENGTHS, multiply_adds, robust_plan, standard_plan
 from radii.training.schedule import Recipe
 
 SHAPES = [(3, 32, 32), (1, 28, 28), (1, 8, 8), (3, 17, 40), (30,), (2000,)]

@@ -21,7 +21,7 @@ from radii.models.zoo.isometric import Isometric
 from radii.runs.planning import data_spec, train_step
 from radii.runs.store import Store
 from radii.threat import Ball
-from radii.training.certified import (
+from radii.training.certified_recipe import (
     INTERVAL_LENGTHS,
     LENGTHS,
     _interval_multiply_adds,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from radii.threat import Ball, Norm
-from radii.verification._nearest_error import nearest_error
+from radii.verification._nearest_adversarial import nearest_error
 from radii.verification._runnable_network import Deployed
 from radii.verification.answer import Limits
 from radii.verification.true_radius import true_radii

@@ -31,7 +31,7 @@ def open_named(reference: str, x: Tensor, classes: int) -> Any:
     path = Path(reference)
     library, _, name = reference.partition(":")
     if library in LIBRARIES and name:
-        from radii.models.io.libraries import load_from_library
+        from radii.models.io.timm_and_transformers import load_from_library
 
         own = load_from_library(library, name, classes)  # type: ignore[arg-type]
         return Classifier(own.network, own.mean or 0.0, own.std or 1.0).eval() if own.mean or own.std else own.network
@@ -40,7 +40,7 @@ def open_named(reference: str, x: Tensor, classes: int) -> Any:
             f"{path} can run code when it is opened. If you trust it, give torch.export.load(path).module()."
         )
     if path.suffix == ".onnx":
-        from radii.models.io.foreign import open_onnx
+        from radii.models.io.exported_programs import open_onnx
 
         network = open_onnx(path)
         if network.obstacle:

@@ -1,7 +1,7 @@
 """The recipes ``standard`` and ``robust``: one small residual network, without and with an attack in its training.
 
 Network, attack and length follow from the data, the threat and the budget. docs/notes/robust-training.md tells how
-the figures were chosen, on held-out training images only. The third recipe is in :mod:`radii.training.certified`.
+the figures were chosen, on held-out training images only. :mod:`radii.training.certified_recipe` has the third recipe.
 """
 
 from __future__ import annotations

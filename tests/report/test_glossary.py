@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from radii.report.words import WORDS, words_section
+from radii.report.glossary import WORDS, words_section
 
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
 
