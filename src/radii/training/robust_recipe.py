@@ -22,8 +22,8 @@ class _Length:
     """The size of a training at one budget.
 
     Args:
-        work: multiply-adds of all passes, backward ones counted twice; 3e12 are about a core-minute with products in
-            bfloat16, and a minute and a half without.
+        work: multiply-adds of all passes, backward ones counted twice; 6e12 are about a core-minute with products in
+            bfloat16 on an idle machine with AVX-512 BF16, and two or three times as long without.
         epochs: the largest number of passes over the data; small datasets reach it before ``work``.
         width: channels of the first stage.
         blocks: of each stage.
@@ -36,9 +36,9 @@ class _Length:
 
 
 LENGTHS: dict[Budget, _Length] = {
-    "smoke": _Length(work=6e12, epochs=40, width=32, blocks=(1, 1, 1)),  # two core-minutes
-    "cpu": _Length(work=6e13, epochs=100, width=40, blocks=(1, 2, 1)),  # twenty core-minutes
-    "night": _Length(work=3.6e14, epochs=200, width=64, blocks=(1, 2, 2)),  # two core-hours
+    "smoke": _Length(work=1.2e13, epochs=40, width=32, blocks=(1, 1, 1)),  # two core-minutes
+    "cpu": _Length(work=1.2e14, epochs=100, width=40, blocks=(1, 2, 1)),  # twenty core-minutes
+    "night": _Length(work=6.6e14, epochs=200, width=64, blocks=(1, 2, 2)),  # two core-hours
 }
 OPTIMIZER: Settings = {
     "kind": "orthogonalized", "schedule": "linear", "lr": 0.02, "warmup": 0.2, "others_lr": 0.1, "weight_decay": 0.02,
