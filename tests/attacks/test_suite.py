@@ -59,15 +59,20 @@ def test_the_worst_case_counts(digits_net: nn.Module, digits: Digits) -> None:
     assert sum(first_breaks(worst).values()) == int(worst.broken.sum())
 
 
-def test_the_audit_bound_covers() -> None:
+def test_the_audit_bound_covers_and_wastes_nothing() -> None:
     """For every truth K, the chance that the bound misses it is at most 5%: by enumeration."""
     survivors, sampled = 30, 12
+
+    def chance(truth: int, seen: int) -> float:
+        return comb(truth, seen) * comb(survivors - truth, sampled - seen) / comb(survivors, sampled)
+
     for truth in range(survivors + 1):
-        missed = 0.0
-        for seen in range(max(0, sampled - (survivors - truth)), min(truth, sampled) + 1):
-            chance = comb(truth, seen) * comb(survivors - truth, sampled - seen) / comb(survivors, sampled)
-            missed += chance * (survivor_bound(survivors, sampled, seen).at_most < truth)
+        possible = range(max(0, sampled - (survivors - truth)), min(truth, sampled) + 1)
+        missed = sum(chance(truth, k) for k in possible if survivor_bound(survivors, sampled, k).at_most < truth)
         assert missed <= 0.05 + 1e-12
+    for seen in range(sampled + 1):  # the bound itself is a truth that gives so few in more than 5% of the samples
+        most = survivor_bound(survivors, sampled, seen).at_most
+        assert sum(chance(most, k) for k in range(seen + 1)) > 0.05
 
 
 def test_the_audit_bound_at_its_ends() -> None:
@@ -80,6 +85,9 @@ def test_the_audit_bound_at_its_ends() -> None:
     assert len(sample.unique()) == 20
     assert torch.equal(sample, _draw_survivors(torch.arange(100, 200), 20, seed=0))
     assert len(_draw_survivors(torch.arange(5), 20, seed=0)) == 5
+    drawn = torch.cat([_draw_survivors(torch.arange(100), 20, seed=seed) for seed in range(300)]).bincount()
+    assert len(drawn) == 100
+    assert 25 < int(drawn.min()) <= int(drawn.max()) < 95, "every survivor is drawn in about 60 of 300 samples"
 
 
 class Pattern:

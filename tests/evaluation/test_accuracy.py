@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from radii.confidence_interval import clopper_pearson
 from radii.errors import ContradictionError, InputError
@@ -15,6 +16,7 @@ from radii.evaluation.accuracy import (
     accuracy_curve,
     bracket,
     certified_curve,
+    comparing,
     curve_rows,
     radius_quantile,
 )
@@ -55,6 +57,15 @@ def test_the_curve_counts_by_hand() -> None:
     assert (table[2]["radius"], table[2]["accuracy"]) == (0.1, 0.5)
     assert (table[2]["low"], table[2]["high"]) == clopper_pearson(2, 4)
     assert (table[5]["low"], table[5]["high"]) == clopper_pearson(2, 4), "of the same bound, not of the bracket"
+
+
+def test_equal_groups_are_told_apart_in_five_of_a_hundred_tables() -> None:
+    """Normal estimates of equal shares: in some column two of ten intervals miss each other in about 5% of tables."""
+    draws = np.random.default_rng(0).normal(size=(40_000, 3, 10))
+    reach = norm.ppf((1 + comparing(10, 3)) / 2)
+    apart = float(np.mean((np.ptp(draws, axis=2) > 2 * reach).any(axis=1)))
+    assert 0.04 < apart < 0.053
+    assert comparing(1, 3) == 0.95
 
 
 def test_a_proved_radius_above_a_broken_one_is_loud() -> None:

@@ -269,6 +269,28 @@ def test_the_answer_is_that_of_all_points_that_were_measured() -> None:
         assert result.passed is (result.results[0].share.correct >= 33)
 
 
+def test_all_tests_of_a_gate_share_the_rate_of_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three floors and two comparisons: the chances of a false alarm add up to alpha."""
+    rates, data, spent = Rates(alpha=0.05), points(200), list[float]()
+    asked = ["clean>=0.5", "clean>=0.6", "robust(linf:0.01)>=0.5"]
+    before = gate(Threshold(), data, asked[:2], rates=rates, suite="fast")
+
+    def floor_test(population: int, floor: float, margin: float, alpha: float, beta: float) -> FloorTest:
+        spent.append(alpha)
+        return FloorTest(population, floor, margin, alpha, beta)
+
+    def decide(self: DropTest, losses: int, gains: int, equal: int) -> Change:
+        if losses + gains + equal == 1:  # the first common point of a comparison
+            spent.append(self.alpha)
+        return "kept"
+
+    monkeypatch.setattr("radii.evaluation.gate.FloorTest", floor_test)
+    monkeypatch.setattr(DropTest, "decide", decide)
+    gate(Threshold(), data, asked, rates=rates, former=Former.of(before), suite="fast")
+    assert len(spent) == 5
+    assert sum(spent) == pytest.approx(rates.alpha)
+
+
 def test_models_without_layers_say_why_nothing_is_proved() -> None:
     box = radii.BlackBox(lambda x: np.stack([0.5 - x[:, 0], x[:, 0] - 0.5], 1), probabilities=False)
     result = gate(box, points(), ["proved(l2:0.1)>=0.5", "robust(linf:0.1)>=0.5"], suite="black-box")

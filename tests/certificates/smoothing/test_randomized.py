@@ -12,6 +12,7 @@ from radii.certificates.certificate import Certificate
 from radii.certificates.smoothing import randomized
 from radii.certificates.smoothing._noise import GRID, GridNoise, Voting, to_grid
 from radii.certificates.smoothing._radius_ladder import Ladder, LadderPosition
+from radii.certificates.smoothing._sequential_binomial import SequentialTest
 from radii.errors import InputError
 
 SIGMA = 0.25
@@ -89,6 +90,31 @@ def test_certify_is_the_formula_of_cohen_et_al() -> None:
     assert beta.ppf(0.001, 1000, 1) == pytest.approx(0.001 ** (1 / 1000))
     assert certificate.kind == "probabilistic"
     assert certificate.alpha == 0.001
+
+
+def test_the_way_to_the_grid_is_taken_off() -> None:
+    """784 coordinates half a cell off the grid: each certificate loses half the diagonal of a cell."""
+    half = np.sqrt(784) * GRID / 2
+    tails = GridNoise(SIGMA).tails(784)
+    certificate = randomized.certify(HalfSpace(9.0), at(0.5 + GRID / 2, 1, 784), SIGMA, samples=100, alpha=0.001)
+    exact = SIGMA * norm.ppf(0.001 ** (1 / 100) - tails) - half
+    assert float(certificate.radius[0]) == pytest.approx(exact, rel=1e-9)
+    assert float(certificate.radius[0]) <= exact
+    ladder = Ladder.of(SIGMA, [0.1, 0.25], 784, 10, 0.001, 10_000)
+    for radius, test in zip(ladder.radii, ladder.tests, strict=True):
+        level = norm.cdf((radius + half) / SIGMA) + tails
+        assert level <= test.p == pytest.approx(level, rel=1e-9)
+
+
+def test_a_radius_counts_only_above_all_smaller_ones() -> None:
+    """A larger radius that passes first waits for the smaller one."""
+    late, early = ((-1, 0), (0, 0))  # failures that are allowed at each look
+    tests = tuple(SequentialTest(0.6, (10, 20), allowed, (11, 21), 0.0, 0.0) for allowed in (late, early))
+    position = LadderPosition(Ladder((0.1, 0.2), (10, 20), tests))
+    position.judge(np.array([10, 0]))
+    assert position.height == 0
+    position.judge(np.array([20, 0]))
+    assert position.height == 2
 
 
 @pytest.mark.parametrize("need", [903, 8810, 87392])
