@@ -24,6 +24,7 @@ FLOOR = {
             ("files", "feature_limits"),
             ("threat", "change_pixels"),
             ("change",),
+            ("sparse",),
             ("data",),
             ("geometry",),
             ("networks",),

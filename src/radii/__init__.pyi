@@ -20,6 +20,7 @@ from .models.lipschitz.network_bound import lipschitz_bound
 from .runs.executors.dispatch import FailedStepsError
 from .runs.planning import train
 from .runs.store import Store
+from .sparse import Sparse
 from .studies.assess import assess
 from .studies.scaling_forecast import forecast
 from .tables import Table
@@ -41,6 +42,7 @@ __all__ = [
     "FailedStepsError",
     "InputError",
     "Scores",
+    "Sparse",
     "Store",
     "Table",
     "__version__",

@@ -13,7 +13,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import ValidationError, field_validator
 
@@ -34,7 +34,59 @@ _NORMS = {"l1": "l1", "l2": "l2", "linf": "linf", "l∞": "linf", "l_inf": "linf
 _GRAMMAR = "Write NORM:RADIUS[sd][,nobox], for example linf:8/255, l2:0.5,nobox or linf:0.1sd."
 
 
-class Ball(Spec):
+class Allowed(Spec):
+    """What an input can become, however far it moves: a box, features that stay, and limits of the others."""
+
+    omit_if_default: ClassVar[dict[str, Any]] = {"fixed": (), "limits": ANYTHING}
+
+    box: Box | None = (0.0, 1.0)
+    fixed: tuple[int, ...] = ()
+    limits: FeatureLimits = ANYTHING
+
+    @field_validator("box")
+    @classmethod
+    def _ordered(cls, box: Box | None) -> Box | None:
+        if box is not None and not box[0] < box[1]:
+            raise ValueError(f"box must be (low, high) with low < high, got {box} instead")
+        return box
+
+    def changed(self, **fields: Any) -> Self:
+        """The same threat with other ``fields``."""
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **fields})
+
+    @property
+    def ends(self) -> Box:
+        """The least and the greatest float32 number in the box; infinite without one."""
+        return (-inf, inf) if self.box is None else _float32_ends(self.box)
+
+    def keep_fixed(self, point: Tensor, center: Tensor) -> Tensor:
+        """``point`` with the fixed features of ``center``; it comes no farther from it."""
+        if not self.fixed:
+            return point
+        kept = point.flatten(1).clone()
+        kept[:, list(self.fixed)] = center.flatten(1)[:, list(self.fixed)].to(kept)
+        return kept.view_as(point)
+
+    def room(self, center: Tensor) -> tuple[Tensor, Tensor]:
+        """What each feature can become, however far it moves: two tensors like ``center`` [n, …].
+
+        Box, ranges, directions and fixed features count; relations and whole numbers do not, so that the room
+        contains the ball and is sound for a proof.
+        """
+        low, high = self.limits.room(center.flatten(1))
+        low, high = (end.view_as(center).clamp(*self.ends) for end in (low, high))
+        return self.keep_fixed(low, center), self.keep_fixed(high, center)
+
+    def permits(self, point: Tensor, center: Tensor) -> Tensor:
+        """Which rows of ``point`` [n, …] keep the fixed features of ``center``, the limits and the box: [n] bool."""
+        flat, middle = point.flatten(1).double(), center.flatten(1).double()
+        inside = (flat[:, list(self.fixed)] == middle[:, list(self.fixed)]).all(1)
+        if not self.limits.all_allowed:
+            inside &= self.limits.allows(flat, middle)
+        return inside if self.box is None else inside & ((flat >= self.box[0]) & (flat <= self.box[1])).all(1)
+
+
+class Ball(Allowed):
     """Perturbations of at most ``radius`` in ``norm`` that leave the input in ``box``.
 
     Args:
@@ -53,10 +105,7 @@ class Ball(Spec):
 
     norm: Norm
     radius: float
-    box: Box | None = (0.0, 1.0)
-    fixed: tuple[int, ...] = ()
     scale: tuple[float, ...] = ()
-    limits: FeatureLimits = ANYTHING
     unit: Literal["", "sd"] = ""
 
     def __init__(
@@ -82,13 +131,6 @@ class Ball(Spec):
             raise ValueError(f"radius must be at least 0, got {radius:g} instead")
         return radius
 
-    @field_validator("box")
-    @classmethod
-    def _ordered(cls, box: Box | None) -> Box | None:
-        if box is not None and not box[0] < box[1]:
-            raise ValueError(f"box must be (low, high) with low < high, got {box} instead")
-        return box
-
     @field_validator("scale")
     @classmethod
     def _positive_scale(cls, scale: tuple[float, ...]) -> tuple[float, ...]:
@@ -110,7 +152,7 @@ class Ball(Spec):
         if match is None:
             raise InputError(f"Threat model {text!r} is not understood. {_GRAMMAR}")
         if match[1] not in _NORMS:
-            refuse_change(match[1], text)
+            _refuse_other_threats(match[1], text)
             raise unknown_name("norm", match[1], ["l1", "l2", "linf"], _GRAMMAR)
         if any(flag != "nobox" for flag in flags):
             raise InputError(f"Threat model {text!r}: only ',nobox' may follow the radius. {_GRAMMAR}")
@@ -137,10 +179,6 @@ class Ball(Spec):
         """The same ball with another radius."""
         return self.changed(radius=radius)
 
-    def changed(self, **fields: Any) -> Ball:
-        """The same ball with other ``fields``."""
-        return Ball(**{**{name: getattr(self, name) for name in type(self).model_fields}, **fields})
-
     @property
     def is_plain(self) -> bool:
         """Whether a change counts alike in every feature and each one can become anything in the box."""
@@ -163,32 +201,9 @@ class Ball(Spec):
             raise InputError(f"The ball has a scale for {len(self.scale)} features, the rows have {count}.")
         return torch.tensor(self.scale, dtype=torch.float64, device=like.device).to(like.dtype).view(shape)
 
-    def keep_fixed(self, point: Tensor, center: Tensor) -> Tensor:
-        """``point`` with the fixed features of ``center``; it comes no farther from it."""
-        if not self.fixed:
-            return point
-        kept = point.flatten(1).clone()
-        kept[:, list(self.fixed)] = center.flatten(1)[:, list(self.fixed)].to(kept)
-        return kept.view_as(point)
-
     def distance(self, x: Tensor, other: Tensor) -> Tensor:
         """Distance of each row of ``x`` to the same row of ``other``, in scales: [n, …] -> [n]."""
         return length((other - x) / self.scales(x) if self.scale or self.unit else other - x, self.norm)
-
-    @property
-    def ends(self) -> Box:
-        """The least and the greatest float32 number in the box; infinite without one."""
-        return (-inf, inf) if self.box is None else _float32_ends(self.box)
-
-    def room(self, center: Tensor) -> tuple[Tensor, Tensor]:
-        """What each feature can become, however far it moves: two tensors like ``center`` [n, …].
-
-        Box, ranges, directions and fixed features count; relations and whole numbers do not, so that the room
-        contains the ball and is sound for a proof.
-        """
-        low, high = self.limits.room(center.flatten(1))
-        low, high = (end.view_as(center).clamp(*self.ends) for end in (low, high))
-        return self.keep_fixed(low, center), self.keep_fixed(high, center)
 
     def clip(self, point: Tensor, center: Tensor) -> Tensor:
         """:meth:`project` up to the rounding of a few operations: for the steps of a search, many times as fast.
@@ -310,10 +325,7 @@ class Ball(Spec):
             inside = distance <= self.radius
             for row in near.nonzero()[:, 0].tolist():
                 inside[row] = self._is_exactly_within(flat[row].tolist(), middle[row].tolist())
-        inside &= (flat[:, list(self.fixed)] == middle[:, list(self.fixed)]).all(1)
-        if not self.limits.all_allowed:
-            inside &= self.limits.allows(flat, middle)
-        return inside if self.box is None else inside & ((flat >= self.box[0]) & (flat <= self.box[1])).all(1)
+        return inside & self.permits(point, center)
 
     def _is_exactly_within(self, point: list[float], center: list[float]) -> bool:
         """Whether the distance is at most the radius, by fractions."""
@@ -390,14 +402,19 @@ def radius_in(radius: Tensor, source: Norm, ball: Ball, dimension: int) -> Tenso
     return radius / (factor * (1 + (dimension + 8) * 2.0**-50) + 1e-300)
 
 
-def refuse_change(name: str, text: str) -> None:
-    """Refuse a change of images where only a norm ball makes sense."""
+def _refuse_other_threats(name: str, text: str) -> None:
+    """Refuse a change of images, and a number of features, where only a norm ball makes sense."""
     from radii.change_kinds import KINDS
 
     if name in KINDS:
         raise InputError(
             f"{text} is a change of images, and a norm ball is needed here, as linf:8/255. "
             "Changes are for evaluate, attack, certify and gate."
+        )
+    if re.fullmatch(r"l_?0", name):
+        raise InputError(
+            f"{text} counts changed features, and a norm ball is needed here, as linf:8/255. "
+            "L0 is for attack alone: nothing is proved about it."
         )
 
 

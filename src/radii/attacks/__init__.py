@@ -19,6 +19,7 @@ ATTACKS = Registry(
         "noise": "radii.attacks.gradient_free:Noise",
         "blur": "radii.attacks.gradient_free:Blur",
         "grid": "radii.attacks.change_grid:ChangeGrid",
+        "sparse": "radii.attacks.sparse:SparseAttack",
     },
 )
 

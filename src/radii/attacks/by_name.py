@@ -7,10 +7,11 @@ from torch import Tensor
 
 from radii.attacks import ATTACKS
 from radii.attacks.attack import Attack, AttackResult
-from radii.change import Change, threat_of
+from radii.change import Change
 from radii.errors import InputError, checked
 from radii.models.adapter import ModelLike, Outputs, prepare
 from radii.randomness import stream
+from radii.sparse import Sparse, attack_threat_of
 from radii.threat import Ball
 
 
@@ -33,7 +34,7 @@ def attack(
     model: ModelLike,
     x: ArrayLike | Tensor,
     y: ArrayLike | Tensor | str | None,
-    ball: Ball | Change | str,
+    ball: Ball | Change | Sparse | str,
     *,
     name: str | None = None,
     seed: int = 0,
@@ -49,8 +50,9 @@ def attack(
         x: inputs [n, …]; never changed.
         y: labels [n].
         ball: norm, radius and box of the perturbations, or their text (``linf:8/255``); or a change of images, as
-            ``brightness:0.2``.
-        name: name of the attack, or its import path; default ``apgd-ce``, and ``grid`` for changes of images.
+            ``brightness:0.2``; or a number of features or pixels, as ``l0:5``.
+        name: name of the attack, or its import path; default ``apgd-ce``, ``grid`` for changes of images, and
+            ``sparse`` for a number of features.
         seed: seed of its random numbers; default 0.
         outputs: what the model returns: ``auto`` (default), ``logits`` or ``probabilities``.
         nhwc: whether images have their channels last; default False.
@@ -62,16 +64,17 @@ def attack(
         InputError: an unknown attack, inputs outside the box, or a model without gradients.
     """
     own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
-    threat = threat_of(ball)
-    threat = own.within(threat) if isinstance(threat, Ball) else threat
+    threat = attack_threat_of(ball)
+    threat = threat if isinstance(threat, Change) else own.within(threat)
     name = checked_name(name, threat)
     return attack_by_name(name)(own.model, own.x, own.y, threat, stream(seed, "attack", name))  # type: ignore[arg-type]
 
 
-def checked_name(name: str | None, threat: Ball | Change) -> str:
-    """The name of an attack for ``threat``: the default, or ``name``, which must fit a change."""
+def checked_name(name: str | None, threat: Ball | Change | Sparse) -> str:
+    """The name of an attack for ``threat``: the default, or ``name``, which must fit what is no ball."""
     if isinstance(threat, Ball):
         return name or "apgd-ce"
-    if name not in (None, "grid"):
-        raise InputError(f"Changes of images are attacked by 'grid', got {name!r} for {threat}: leave the attack out.")
-    return "grid"
+    what, own = ("Changes of images", "grid") if isinstance(threat, Change) else ("Sparse changes", "sparse")
+    if name not in (None, own):
+        raise InputError(f"{what} are attacked by {own!r}, got {name!r} for {threat}: leave the attack out.")
+    return own

@@ -53,15 +53,16 @@ def attack(
     if out is not None and out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out.name!r} instead.")
     from radii.attacks.by_name import attack_by_name, checked_name
-    from radii.change import Change, threat_of
     from radii.runs.component_specs import DataSpec
     from radii.runs.steps import AttackStep
+    from radii.sparse import attack_threat_of
+    from radii.threat import Ball
 
     attack_by_name(name or "apgd-ce")  # what an import path names must be an attack
-    ball, folder = threat_of(threat), options.open_store(store, device)
+    ball, folder = attack_threat_of(threat), options.open_store(store, device)
     data = DataSpec.of(dataset)
     source = options.open_model(model, folder, data, interface, weights)
-    if isinstance(ball, Change):
+    if not isinstance(ball, Ball):
         name = checked_name(name, ball)
     name = name or ("square" if getattr(source, "answers_only", False) else "apgd-ce")
     step = AttackStep(model=source, data=data, ball=ball, attack=name, points=points, seed=seed)

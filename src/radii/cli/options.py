@@ -431,13 +431,17 @@ def _check_words(values: Mapping[str, Any], command: str) -> None:
         command: its name; only those of ``TAKE_CHANGES`` take changes of images as threats.
     """
     from radii.change import threat_of
+    from radii.sparse import attack_threat_of
     from radii.threat import Ball
 
     def typed(*names: str) -> list[str]:
         return [text for name in names for text in _each(values.get(name)) if text]
 
     for text in typed("threat"):
-        threat_of(text) if command in TAKE_CHANGES else Ball.parse(text)
+        if command == "attack":
+            attack_threat_of(text)
+        else:
+            threat_of(text) if command in TAKE_CHANGES else Ball.parse(text)
     if requirements := typed("require"):
         from radii.evaluation.requirement import Requirement
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radii.sparse import Sparse
 from radii.tables import Field, Table, table
 from radii.threat import NORM_NAMES, Ball
 
@@ -33,11 +34,12 @@ class RowChange:
     distance: float
     features: tuple[FeatureChange, ...]
 
-    def table(self, ball: Ball, label: str = "") -> Table:
+    def table(self, ball: Ball | Sparse, label: str = "") -> Table:
         """The features that change, in their units."""
-        unit = {"sd": " sd", "": " scales" if ball.scale else ""}[ball.unit]
+        unit = "" if isinstance(ball, Sparse) else {"sd": " sd", "": " scales" if ball.scale else ""}[ball.unit]
         title = f"Smallest change that flips a decision: point {self.point}{label and f' ({label})'}"
-        note = f"{NORM_NAMES[ball.norm]} distance {self.distance:.4g}{unit}; all other features stay."
+        away = f"{NORM_NAMES[ball.norm]} distance {self.distance:.4g}{unit}; " if isinstance(ball, Ball) else ""
+        note = f"{away}all other features stay."
         rows = [asdict(change) | {"change": change.after - change.before} for change in self.features]
         fields: list[Field | str] = [
             "feature",
@@ -58,7 +60,12 @@ class RowChange:
 
 
 def smallest_changes(
-    x: Tensor, changed: Tensor, broken: NDArray[np.bool_], ball: Ball, names: Sequence[str] = (), count: int = 1
+    x: Tensor,
+    changed: Tensor,
+    broken: NDArray[np.bool_],
+    ball: Ball | Sparse,
+    names: Sequence[str] = (),
+    count: int = 1,
 ) -> tuple[RowChange, ...]:
     """The ``count`` smallest changes among rows that an attack broke, the smallest first.
 
@@ -70,7 +77,7 @@ def smallest_changes(
         ball: whose norm and scale count.
         names: of the features; default: their numbers.
     """
-    scale = ball.scales(x.double())[0].tolist()
+    scale = ball.scales(x.double())[0].tolist() if isinstance(ball, Ball) else [1.0] * x.shape[1]
     names = names or [f"feature {number}" for number in range(x.shape[1])]
     away = ball.distance(x.double(), changed.double()).cpu().numpy()
     fallen = np.flatnonzero(broken & (away > 0))

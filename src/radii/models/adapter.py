@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -25,12 +25,13 @@ from radii.models.heads import Headed, in_order, returned_class
 from radii.networks.calling import ask, frozen, predicted_class, probe
 from radii.networks.frozen import Frozen
 from radii.networks.model_state import foreign_behavior, has_global_hooks
-from radii.threat import Ball
+from radii.threat import Allowed
 
 Outputs = Literal["auto", "logits", "probabilities"]
 ModelLike = nn.Module | Callable[..., Any] | Any
 PROBES, BATCH = 8, 256  # inputs that a model is tried on, and in one forward pass
 ESTIMATES = ("predict_proba", "decision_function", "predict")
+B = TypeVar("B", bound=Allowed)
 FUNCTIONS = "a torch module, an estimator with predict_proba or predict, or a function from inputs to logits"
 
 
@@ -43,7 +44,7 @@ class Prepared:
     y: Tensor
     fixed: tuple[int, ...] = ()  # features that stand for words
 
-    def within(self, ball: Ball) -> Ball:
+    def within(self, ball: B) -> B:
         """``ball`` with the features of words unchanged."""
         fixed = tuple(sorted({*ball.fixed, *self.fixed}))
         return ball.changed(fixed=fixed) if self.fixed else ball

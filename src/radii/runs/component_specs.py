@@ -17,6 +17,7 @@ from radii.data.dataset import Data, Dataset, balanced_order
 from radii.errors import InputError, reason
 from radii.files import sha256, whole_file
 from radii.registry import Registry
+from radii.sparse import Sparse, with_ranges
 from radii.spec import Spec
 from radii.threat import Ball
 from radii.untrusted_text import check_file
@@ -119,6 +120,17 @@ def threat_on(threat: Ball | Change, data: Data) -> Ball | Change:
     if data.train.box is None:
         raise InputError(f"The change {threat} needs inputs in [0, 1]; {data.name} has features in units of their own.")
     return threat
+
+
+def attack_threat_on(threat: Ball | Change | Sparse, data: Data) -> Ball | Change | Sparse:
+    """``threat`` as it is on ``data``; a feature of a table without a limit stays in its training column's range."""
+    if not isinstance(threat, Sparse):
+        return threat_on(threat, data)
+    if data.train.is_image:
+        return threat
+    rules, box = data.train.rules, None if data.train.box is None else threat.box
+    own = threat.changed(box=box) if rules is None else threat.changed(box=box, fixed=rules.fixed, limits=rules.limits)
+    return own if box is not None else with_ranges(own, data.train.x.min(0).tolist(), data.train.x.max(0).tolist())
 
 
 def ball_on(ball: Ball, data: Data) -> Ball:

@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from radii.attacks.by_name import attack, attack_by_name
-from radii.change import Change, Threat
+from radii.change import Change
 from radii.evaluation.accuracy import accuracy
 from radii.evaluation.feature_changes import RowChange, smallest_changes
 from radii.models.classifier import predict, torch_device
 from radii.registry import is_import_path
-from radii.runs.component_specs import DataSpec, ball_on, choose_rows, threat_on
+from radii.runs.component_specs import DataSpec, attack_threat_on, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.record_files import read_record, write_record
 from radii.runs.step import Step
 from radii.runs.step_results import AttackStepResult
 from radii.runs.store import Run, Workspace
+from radii.sparse import AttackThreat, Sparse
 from radii.threat import Ball
 
 INPUTS = "adversarial.safetensors"
@@ -52,7 +53,7 @@ class AttackStep(Step):
 
     model: ModelSource
     data: DataSpec
-    ball: Threat
+    ball: AttackThreat
     attack: str = "apgd-ce"
     points: int = Field(1000, ge=1, description="class-balanced choice from the test split; all if it has fewer")
     seed: int = 0
@@ -71,7 +72,7 @@ class AttackStep(Step):
     def perform(self, work: Workspace) -> AttackStepResult:
         """Attack the points; the inputs that the attack reached are saved beside the figures."""
         data = self.data.load()
-        threat = threat_on(self.ball, data)
+        threat = attack_threat_on(self.ball, data)
         device, rows = torch_device(work.store.device), choose_rows(data.test, self.points, self.seed)
         model = load_model(self.model, work.store, data).model.to(device)
         x, y = (tensor.to(device) for tensor in data.test.tensors(rows))
@@ -87,12 +88,13 @@ class AttackStep(Step):
         )
 
 
-def smallest_change(run: Run, step: AttackStep) -> tuple[RowChange, Ball, str] | None:
+def smallest_change(run: Run, step: AttackStep) -> tuple[RowChange, Ball | Sparse, str] | None:
     """Of a run on a table: the smallest change that broke a point, its ball, and what the point is."""
     data = step.data.load()
     if data.test.is_image or isinstance(step.ball, Change):
         return None
-    inputs, ball = read_record(run.folder / INPUTS, AdversarialInputs), ball_on(step.ball, data)
+    inputs, ball = read_record(run.folder / INPUTS, AdversarialInputs), attack_threat_on(step.ball, data)
+    assert not isinstance(ball, Change), "a change has no rows of features"
     x, _ = data.test.tensors(inputs.rows)
     names = () if data.test.rules is None else data.test.rules.names
     changes = smallest_changes(x, torch.from_numpy(inputs.x_adv), inputs.broken, ball, names)
