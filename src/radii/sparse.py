@@ -10,7 +10,7 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Discriminator, Tag, ValidationError, field_validator
+from pydantic import Discriminator, Tag, TypeAdapter, ValidationError, field_validator
 
 from radii.change import Change, threat_of
 from radii.errors import InputError
@@ -128,6 +128,12 @@ AttackThreat = Annotated[
     Annotated[Ball, Tag("ball")] | Annotated[Change, Tag("change")] | Annotated[Sparse, Tag("sparse")],
     Discriminator(_which),
 ]
+
+
+def stored_threat(content: dict[str, Any]) -> Ball | Change | Sparse:
+    """The threat that a spec holds."""
+    threat: Ball | Change | Sparse = TypeAdapter(AttackThreat).validate_python(content)
+    return threat
 
 
 def attack_threat_of(threat: Ball | Change | Sparse | str) -> Ball | Change | Sparse:

@@ -8,6 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from radii.cli.runs import _what
+from radii.sparse import attack_threat_of
+
 SMALL = ("--model", "lenet5", "model.widen=0.125", "epochs=2", "batch_size=128")
 
 
@@ -41,6 +46,11 @@ def test_train_finds_its_run_again_and_runs_lists_it(radii: Callable, tmp_path: 
     assert "spec.spec.seed" in {row["field"] for row in differing}
     assert radii("runs", "delete", other["run"], "--yes").code == 0
     assert len(json.loads(radii("runs", "--json", "-").out)["runs"]) == 1
+
+
+@pytest.mark.parametrize("threat", ["linf:0.1sd", "l2:0.5,nobox", "brightness:0.2", "blur:1,width=2", "l0:2"])
+def test_the_list_of_runs_names_every_threat(threat: str) -> None:
+    assert _what({"ball": attack_threat_of(threat).canonical()}) == threat
 
 
 def test_settings_come_from_a_file_and_words_override_it(radii: Callable, tmp_path: Path) -> None:

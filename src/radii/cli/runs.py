@@ -152,8 +152,10 @@ def _what(spec: dict[str, Any]) -> str:
         part["name"] for key in ("model", "method") if isinstance(part := inner.get(key), dict) and "name" in part
     ]
     parts += [Path(part["path"]).name for key in ("network", "query") if isinstance(part := spec.get(key), dict)]
-    if isinstance(ball := spec.get("ball"), dict):
-        parts.append(f"{ball['norm']}:{ball['radius']:.4g}")
+    if isinstance(threat := spec.get("ball"), dict):
+        from radii.sparse import stored_threat
+
+        parts.append(str(stored_threat(threat)))
     return " ".join(part for part in parts if part)
 
 
