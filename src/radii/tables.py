@@ -409,6 +409,11 @@ def _thinned(lines: list[Any], at: Sequence[float]) -> list[Any]:
     return [lines[k] for k in sorted(kept)]
 
 
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 Toward = Literal["nearest", "down", "up"]
 _ROUNDING = {"nearest": ROUND_HALF_EVEN, "down": ROUND_FLOOR, "up": ROUND_CEILING}
 

@@ -72,7 +72,7 @@ def test_assess_writes_one_report(radii: Callable, tmp_path: Path) -> None:
     assert "How robust is a classifier on digits?" in page
     assert "http://" not in page.split("<body")[0], "nothing is fetched"
     result = json.loads((tmp_path / "r.json").read_text())
-    assert set(result["models"]) == {"standard", "robust", "1-Lipschitz"}
+    assert set(result["models"]) == {"standard", "adversarial", "1-Lipschitz"}
     assert "What more data would bring" in page
     assert isinstance(result["forecast"], dict | str)
     for model in result["models"].values():

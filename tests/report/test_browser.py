@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from chromium import Browser, launched, missing, needs_chromium
+from made_assessment import KINDS, made_assessment, made_scores
+from radii.report.assessment import page as assessment_page
 from radii.report.html import Report, Section, write
 from radii.tables import ChartSpec, Field
 
@@ -183,3 +186,41 @@ def test_a_screenshot(browser: Browser, tmp_path: Path, demo_page: Path) -> None
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chromium.shutil.which", lambda name: None)
     assert "no Chromium" in missing()
+
+
+@pytest.fixture(scope="module")
+def assessed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    scores = {name: made_scores(list(KINDS) * 30, [k % 10 for k in range(120)]) for name in ("mine", "1-Lipschitz")}
+    path = tmp_path_factory.mktemp("assessed") / "report.html"
+    return write(assessment_page(made_assessment(scores, options=("--model", "mine"))), path)
+
+
+def test_every_number_on_the_pictures_of_the_docs_stands_in_their_legend(browser: Browser, assessed: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("take_pictures", docs / "take_pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    pictures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pictures)
+    legends = (docs / "start" / "report.md").read_text().split("../pictures/")[1:]
+    tab = browser.open(assessed, 1100, 1250)
+    tab.page.click(pictures.CHOSEN)
+    first = 1
+    for legend, (name, places) in zip(legends, pictures.NUMBERED.items(), strict=True):
+        assert legend.startswith(name)
+        pictures.number(tab, places, first)
+        numbers = [str(k) for k in range(first, first + len(places))]
+        assert re.findall(r"^\| (\d+) \|", legend, re.MULTILINE) == numbers
+        first += len(places)
+        assert tab.run("[...document.querySelectorAll('.numbered')].at(-1).textContent") == numbers[-1]
+    assert tab.complaints == []
+
+
+def test_a_command_breaks_between_its_words_and_is_copied_as_it_is(browser: Browser, assessed: Path) -> None:
+    tab = browser.open(assessed, 390, 844)
+    words = "[...document.querySelectorAll('.issues code span')]"
+    heights = tab.run(f"{words}.map(word => word.getClientRects().length)")
+    assert set(heights) == {1}
+    assert tab.run("document.querySelector('.issues code').innerText").split() == tab.run(
+        "document.querySelector('.issues code').textContent"
+    ).split(" ")

@@ -52,7 +52,7 @@ def assess(
     device: options.Device = "cpu",
     json: options.Json = None,
 ) -> None:
-    """Measure a dataset, two reference classifiers and your model; write one HTML report."""
+    """Measure a dataset, reference classifiers and your model; write one HTML report."""
     from radii.attacks.suite import members
     from radii.evaluation.requirement import Requirement
     from radii.files import write_sealed

@@ -25,7 +25,7 @@ from radii.registry import published, source_file
 
 INTERRUPTED = 130
 COMMANDS = {  # with the first line of its help, so that the list of commands loads none of them
-    "assess": "Measure a dataset, two reference classifiers and your model; write one HTML report.",
+    "assess": "Measure a dataset, reference classifiers and your model; write one HTML report.",
     "audit": "How robust could any classifier on this data be? For example: radii audit mnist mnist+binarize.",
     "train": "Train a classifier; the same command again finds the run, and after a kill continues it.",
     "lr-search": "Search the learning rate, log-uniformly; the test split is not touched.",

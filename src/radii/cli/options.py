@@ -18,7 +18,7 @@ from radii.cli import terminal
 from radii.errors import InputError, brief, unknown_name
 from radii.files import check_chart, check_writable
 from radii.models.io import NORMALIZATIONS
-from radii.tables import parse_number
+from radii.tables import listed, parse_number
 
 if TYPE_CHECKING:
     from radii.change import Change
@@ -68,8 +68,7 @@ def one_of(*words: str) -> Callable[[typer.CallbackParam, Any], Any]:
 
     def check(option: typer.CallbackParam, value: Any) -> Any:
         if value is not None and value not in words:
-            known = " or ".join([", ".join(words[:-1]), words[-1]])
-            raise InputError(f"{option.opts[0]} must be {known}, got {value!r} instead.")
+            raise InputError(f"{option.opts[0]} must be {listed(words, 'or')}, got {value!r} instead.")
         return value
 
     return check

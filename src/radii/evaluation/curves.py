@@ -10,7 +10,7 @@ import numpy as np
 
 from radii.change import radius_words
 from radii.evaluation.accuracy import BOUNDS, ROBUST_ACCURACY
-from radii.tables import ChartSpec, Field, Rule, format_radius
+from radii.tables import ChartSpec, Field, Rule, format_radius, listed
 
 if TYPE_CHECKING:
     from radii.evaluation.scores import Scores
@@ -59,21 +59,17 @@ def efforts(scores: Mapping[str, Scores]) -> list[str]:
     """How far proofs and attacks were tried: why lines end, and what they are beyond the threat's radius."""
     said = []
     if unproved := [name for name, own in scores.items() if own.certificate_method is None]:
-        said.append(f"No proofs of {_listed(unproved)}: no certificate was tried or fits.")
+        said.append(f"No proofs of {listed(unproved)}: no certificate was tried or fits.")
     if fixed := [name for name, own in scores.items() if own.certificate_method and not own.proved_beyond]:
         said.append(
-            f"Proofs of {_listed(fixed)} were made for ε: at smaller radii more points may be provable, and the proved "
+            f"Proofs of {listed(fixed)} were made for ε: at smaller radii more points may be provable, and the proved "
             "line ends there."
         )
     if unattacked := [name for name, own in scores.items() if not own.attacked_beyond]:
         said.append(
-            f"Attacks on {_listed(unattacked)} were made at ε only: at smaller radii attacks may break points, too. "
+            f"Attacks on {listed(unattacked)} were made at ε only: at smaller radii attacks may break points, too. "
             "The unbroken line ends at ε."
         )
     if len(unattacked) < len(scores):
         said.append("Beyond ε only the minimum-norm attack was tried.")
     return said
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

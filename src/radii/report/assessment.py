@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,11 @@ from radii.report.glossary import words_section
 from radii.report.html import Bar, Bars, Card, Cards, Commands, Prose, Report, Section
 from radii.report.next_steps import command, issues
 from radii.report.points import Neighbors, explorer
+from radii.report.ranking import ordered
 from radii.runs.step import Step
 from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.assessment_defaults import REFERENCES
-from radii.tables import MISSING, ChartSpec, Field, Rule, Table, Toward, format_radius, round_toward, table
+from radii.tables import MISSING, ChartSpec, Field, Rule, Table, Toward, format_radius, listed, round_toward, table
 from radii.threat import NORM_NAMES, Ball
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def page(assessment: Assessment) -> Report:
     sections += published_sections(assessment).values()
     sections.append(words_section())
     sections.append(Section("How to reproduce", (_reproduction(assessment),), short="Reproduce"))
-    own = " and ".join(model.name for model in assessment.own)
+    own = listed([model.name for model in assessment.own])
     return Report(
         title=f"How robust is {own or 'a classifier'} on {assessment.source}?",
         subtitle=_subtitle(assessment),
@@ -106,10 +108,10 @@ def _facts(assessment: Assessment) -> dict[str, str]:
 
 
 def _models(assessment: Assessment) -> Bars:
-    """A line for each model: the user's own first, references named as such."""
+    """A line for each model: the user's own first, the most proved first, references named as such."""
     alike = len({model.scores.attacks for model in assessment.models}) == 1
     bars = []
-    for model in sorted(assessment.models, key=lambda model: model.name in REFERENCES):
+    for model in ordered(assessment.models):
         own = model.scores
         notes = (*_identity(model), *(() if alike else (own.attacks,)))
         tag = "reference, trained here" if model.name in REFERENCES else ""
@@ -118,7 +120,8 @@ def _models(assessment: Assessment) -> Bars:
     note = (
         "Proved: no change within ε can alter the answer. Open: neither proved nor broken. Broken: an attack found an "
         "error. Robust accuracy lies between the proved and the unbroken share, which is proved and open together; the "
-        "line below each bar is its 95% interval."
+        "line below each bar is its 95% interval: where the share of all inputs of this kind may be. "
+        f"{_size(assessment)}"
     )
     return Bars(title, tuple(bars), note, _outcome(assessment))
 
@@ -145,7 +148,7 @@ def _run(name: str) -> str:
 
 def _points(assessment: Assessment) -> Explorer:
     """Every test point under every model."""
-    models = sorted(assessment.models, key=lambda model: model.name in REFERENCES)
+    models = ordered(assessment.models)
     rows, limits = models[0].rows, assessment.limits
     near = None
     if limits.nearest is not None:
@@ -168,7 +171,20 @@ def _subtitle(assessment: Assessment) -> str:
     kind = f"images of {shape} pixels" if assessment.data.train.is_image else f"points of {shape} features"
     said = f"{count:,} {kind} in {len(assessment.data.classes)} classes · threat {_threat_words(assessment.ball)}"
     reason = assessment.why_threat.partition(" ")[2]  # without the threat itself
-    return f"{said} {reason}" if reason else said
+    return f"{said}: {reason}" if reason else said
+
+
+def _size(assessment: Assessment) -> str:
+    """What a distance of ε is to an eye."""
+    ball, data = assessment.ball, assessment.data
+    epsilon, values = format_radius(ball.radius), prod(data.shape)
+    if not data.train.is_image:
+        return "Distances count in units of each feature." if ball.scale or ball.unit else ""
+    if ball.norm == "linf":
+        return f"ε = {epsilon} changes every pixel by at most {ball.radius:.1%} of its range."
+    each = ball.radius / (values if ball.norm == "l1" else sqrt(values))
+    one = f", or one by {ball.radius:.0%}" if ball.radius < 1 else ""
+    return f"ε = {epsilon} changes all {values:,} pixel values by {each:.1%} of their range{one}, or anything between."
 
 
 def _headline(assessment: Assessment, best: AssessedModel) -> Cards:
@@ -267,7 +283,7 @@ def _trainings(assessment: Assessment) -> Table:
         Field("test_accuracy", percent=True, low="low", high="high"),
     ]
     trained = [model.name for model in assessment.models if model.fit is not None]
-    title = f"Trained here as references: {' and '.join(trained)}" if trained else "Your own models"
+    title = f"Trained here as references: {listed(trained)}" if trained else "Your own models"
     return table(rows, columns, title)
 
 
@@ -290,7 +306,7 @@ def _learning(assessment: Assessment) -> tuple[ChartSpec, ...]:
         "split",
         dash="classifier",
         first_color=OTHER_COLORS,
-        title=f"Test accuracy ends at {' and '.join(f'{end:.1%} ({name})' for name, end in ends.items())}",
+        title=f"Test accuracy ends at {listed([f'{end:.1%} ({name})' for name, end in ends.items()])}",
         note="Training accuracy is a running mean over each epoch, test accuracy is measured after it. A dot is a test "
         "accuracy that was measured at the end only.",
     )

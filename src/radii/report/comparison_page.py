@@ -15,7 +15,7 @@ from radii.report.html import Bar, Bars, Commands, Issue, Issues, Report, Sectio
 from radii.report.points import facts, looks, sort_keys
 from radii.report.result_files import code
 from radii.runs.comparison import RunComparison, successes
-from radii.tables import ChartSpec, format_radius
+from radii.tables import ChartSpec, format_radius, listed
 
 WORDS = {"clean": "classified correctly", "proved": "proved", "unbroken": "unbroken"}
 PAIRS = (
@@ -65,7 +65,7 @@ def verdict(differences: Mapping[str, PairedDifference]) -> str:
     ]
     missing = [share for share in WORDS if share not in differences]
     if missing:
-        said.append(f"{' and '.join(missing)} not compared, as the efforts differ")
+        said.append(f"{listed(missing)} not compared, as the efforts differ")
     if not sure:
         said.insert(0, "no difference is larger than chance explains")
     return "; ".join(said) + "."
@@ -83,7 +83,7 @@ def _comment(found: RunComparison, name: str) -> Iterator[str]:
     met = list(dict.fromkeys((found.attacks[found.first], found.attacks[name])))
     yield (
         f"`{code(found.dataset)}` ({found.split}), `{found.ball}`, {len(found.rows):,} common points, attacks: "
-        f"{code(' and '.join(met))}."
+        f"{code(listed(met))}."
     )
     for share, before in successes(one).items():
         ends = f"{before.mean():.1%} → {successes(other)[share].mean():.1%}"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from radii.evaluation.accuracy import Accuracy
 from radii.evaluation.requirement import Requirement
 from radii.evaluation.scores import ClassScores, Scores
+from radii.report.ranking import ranking
 from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.assessment_defaults import REFERENCES
 from radii.tables import Table, format_radius, table
@@ -28,17 +29,13 @@ def most_proved(assessment: Assessment) -> AssessedModel:
 
 
 def verdict(assessment: Assessment) -> str:
-    """What was measured of each model of the user, or else of the most proved reference."""
+    """Which model is the most robust; on lines of their own the user's models, or else the best reference."""
     models = assessment.own or (most_proved(assessment),)
-    return " ".join(
-        sentence
-        for model in models
-        for sentence in (
-            *_guessing(model, len(assessment.data.classes)),
-            _bracket(assessment, model),
-            *(judgement(model.scores, floor) for floor in assessment.floors),
-        )
-    )
+    lines = [ranking(assessment)]
+    for model in models:
+        judged = (judgement(model.scores, floor) for floor in assessment.floors)
+        lines.append(" ".join([*_guessing(model, len(assessment.data.classes)), _bracket(assessment, model), *judged]))
+    return "\n".join(line for line in lines if line)
 
 
 def at_chance(model: AssessedModel, classes: int) -> bool:

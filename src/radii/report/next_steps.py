@@ -9,12 +9,12 @@ from math import floor
 import numpy as np
 
 from radii.evaluation.accuracy import Accuracy
-from radii.report.findings import LEAST, at_chance, confusions, judgement
+from radii.report.findings import LEAST, at_chance, confusions, judgement, most_proved
 from radii.report.html import Issue, Issues
 from radii.runs.model_source import command_words
 from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.assessment_defaults import PHOTO, REFERENCES
-from radii.tables import format_radius, round_toward
+from radii.tables import format_radius, listed, round_toward
 
 SECONDS = 10  # that are proposed for complete verification of a point
 WEAKER = ("fast", "pgd", "sampled", "black-box")  # suites that leave out attacks of the standard one
@@ -89,6 +89,7 @@ def _of_model(assessment: Assessment, model: AssessedModel) -> Iterator[Issue]:
             yield Issue("medium", f"{name}: {required} is not decided", said, more)
     if model in assessment.subjects:
         yield from _unproved(model)
+    if model in (assessment.own or [most_proved(assessment)]):
         yield from _confused(assessment, model)
 
 
@@ -100,7 +101,7 @@ def _weaker(assessment: Assessment) -> Iterator[Issue]:
         if model.scores.suite in WEAKER and _left(model) and not getattr(model.source, "answers_only", False)
     ]
     if found:
-        names = " and ".join(model.name for model in found)
+        names = listed([model.name for model in found])
         verb = "was" if len(found) == 1 else "were"
         told = "; ".join(
             f"{model.name}: {_left(model)} points are open under {model.scores.attacks}" for model in found
@@ -147,14 +148,15 @@ def _open(assessment: Assessment) -> Iterator[Issue]:
     if not left:
         return
     evidence = "Neither proved nor broken: " + ", ".join(f"{count} of {name}" for name, count in left.items()) + "."
-    title = f"{sum(left.values())} points are open"
+    most = max(left.values())
+    title = f"{most} points are open" if len(assessment.subjects) == 1 else f"Up to {most} points of a model are open"
     able = [model for model in assessment.subjects if model.name in left and _can_be_completed(assessment, model)]
     if not able:
         yield Issue("low", title, evidence)
         return
     unknown = sum(model.scores.radius_known().total - model.scores.radius_known().correct for model in able)
     evidence += (
-        f" Complete verification searches at most {SECONDS} s for each of the {unknown} radii that are not known: "
+        f" Complete verification searches at most {SECONDS} s for each of the {unknown:,} radii that are not known: "
         f"{_duration(SECONDS * unknown)} at most in all, beside the evaluation itself."
     )
     yield Issue("medium", title, evidence, command(assessment, complete=str(SECONDS)))
@@ -172,7 +174,9 @@ def _can_be_completed(assessment: Assessment, model: AssessedModel) -> bool:
 
 
 def _duration(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 600 else f"{seconds / 60:.0f} minutes"
+    if seconds < 600:
+        return f"{seconds} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
 def _confused(assessment: Assessment, model: AssessedModel) -> Iterator[Issue]:
@@ -224,7 +228,10 @@ def _data(assessment: Assessment) -> Iterator[Issue]:
 def _onward(assessment: Assessment) -> Iterator[Issue]:
     """What to do with a measured model: hold it in every build; of references: measure one's own."""
     if not assessment.own:
-        evidence = "Only the two reference classifiers of radii were measured here."
+        evidence = (
+            f"Only {len(assessment.models)} reference classifiers of radii were measured here. MODEL is a file, a run, "
+            "FILE.py:function, timm:NAME or hf:NAME."
+        )
         yield Issue("low", "Measure your own model", evidence, command(assessment, model="MODEL"))
         return
     if assessment.floors:

@@ -21,14 +21,13 @@ PHOTO = 65  # pixels of the longer side from which an image is a photo
 
 @dataclass(frozen=True)
 class UsualThreat:
-    """A threat with its name and the reason for it."""
+    """A threat and the reason for it."""
 
-    name: str
     ball: Ball
     why: str
 
     def __str__(self) -> str:
-        return f"{self.ball} ({self.name}): {self.why}"
+        return f"{self.ball}: {self.why}"
 
 
 def usual_threat(data: Data) -> UsualThreat:
@@ -41,13 +40,13 @@ def usual_threat(data: Data) -> UsualThreat:
     """
     if data.train.is_image:
         if max(data.shape[-2:]) >= PHOTO:
-            why = "the least radius at which papers report certified accuracy on ImageNet"
-            return UsualThreat("photos", Ball("l2", 0.5), why)
+            why = "the default for photos, the least radius at which papers report certified accuracy on ImageNet"
+            return UsualThreat(Ball("l2", 0.5), why)
         if data.shape[0] == 1:
-            why = "the default for them, a third of the 1.58 that papers use on MNIST"
-            return UsualThreat("small grey images", Ball("l2", 0.5), why)
-        why = "the radius at which papers report certified accuracy on CIFAR-10"
-        return UsualThreat("small color images", Ball("l2", 36 / 255), why)
+            why = "the default for small grey images, a third of the 1.58 that papers use on MNIST"
+            return UsualThreat(Ball("l2", 0.5), why)
+        why = "the default for small color images, at which papers report certified accuracy on CIFAR-10"
+        return UsualThreat(Ball("l2", 36 / 255), why)
     sample = data.train.subset(min(2000, len(data.train)))
     fixed = () if data.train.rules is None else data.train.rules.fixed
     unit: Literal["", "sd"] = "" if extreme_spreads(data, fixed) is None else "sd"
@@ -55,13 +54,14 @@ def usual_threat(data: Data) -> UsualThreat:
     rows = (sample.x / np.asarray(scale)).astype(np.float32) if scale else sample.x
     reach = separation(rows, sample.y, norm="l2").quantile(0.05) / 4
     ball = Ball("l2", float(f"{max(reach, 1e-3):.1g}"), data.train.box, unit=unit)
-    return UsualThreat("features", ball, "a quarter of the distance that 95% of the points keep from other classes")
+    why = "the default for features, a quarter of the distance that 95% of the points keep from other classes"
+    return UsualThreat(ball, why)
 
 
-STANDARD, ROBUST, LIPSCHITZ, INTERVAL = "standard", "robust", "1-Lipschitz", "interval-trained"
+STANDARD, ADVERSARIAL, LIPSCHITZ, INTERVAL = "standard", "adversarial", "1-Lipschitz", "interval-trained"
 CERTIFIED = (LIPSCHITZ, INTERVAL)  # one of them, by the threat's norm
-REFERENCES = (STANDARD, ROBUST, *CERTIFIED)
-ATTACK_STEPS = 5  # in the training of the robust network
+REFERENCES = (STANDARD, ADVERSARIAL, *CERTIFIED)
+ATTACK_STEPS = 5  # in adversarial training
 INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
 SMALL_INPUT = 256  # numbers of one input up to which small data gets a network whose true radii can be computed
 SMALL_NETWORK = {"width": 32, "depth": 2}  # of an MLP; on digits every bracket closes, half a CPU second a point
@@ -87,10 +87,11 @@ def classifiers(spec: DataSpec, data: Data, ball: Ball, epochs: int | None, seed
     if ball_on(ball, data).scale:  # methods of training count in the features' units; standardized ones are alike
         trained = Ball("l2", ball.radius, ball.box)
     recipe = certified_plan(data.train, trained, "smoke")
+    attacked = settings | own | {"method": _attack(trained)}
     length = {} if epochs is None else {"steps": 0, "epochs": epochs}
     return {
         STANDARD: train_step(spec, plain, "natural", settings | own, inside, seed),
-        ROBUST: train_step(spec, plain, "adversarial", settings | own | {"method": _attack(trained)}, inside, seed),
+        ADVERSARIAL: train_step(spec, plain, "adversarial", attacked, inside, seed),
         INTERVAL if trained.norm == "linf" else LIPSCHITZ: train_step(
             spec, recipe.model, recipe.method, recipe.settings | length, recipe.preprocessing, seed
         ),

@@ -8,7 +8,7 @@ from radii.evaluation.accuracy import Accuracy
 from radii.evaluation.paired import paired_difference
 from radii.report.html import Section
 from radii.studies.assess import Assessment
-from radii.studies.assessment_defaults import REFERENCES
+from radii.studies.assessment_defaults import CERTIFIED, STANDARD
 from radii.tables import Field, format_radius, table
 
 HOLDS = {True: "yes", False: "no", None: "too few points to decide"}
@@ -41,7 +41,8 @@ def section(assessment: Assessment) -> Section | None:
 def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
     """Every statement that can be judged by an assessment, in the order of the report."""
     judged = [_separated, _without_contradictions, _nearest_neighbor_falls_short, _proved_below_broken]
-    if sum(model.name in REFERENCES for model in assessment.models) == 2:
+    names = {model.name for model in assessment.models}
+    if STANDARD in names and names & {*CERTIFIED}:
         judged += [_broken_where_proved, _accuracy_above_proved]
     return tuple(judge(assessment) for judge in (*judged, _predictions_kept))
 
