@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from radii.bounds.coefficient_rows import Domain, ValueBounds, dot, gamma, least, relu_lines, through_relu
+from radii.bounds.coefficient_rows import Domain, ValueBounds, dot, gamma, least, relu_lines
 from radii.networks.operations.activations import Relu
 from radii.networks.operations.linear import Linear
 from radii.networks.operations.linear_maps import Convolution, Scale
@@ -153,6 +153,8 @@ def _to_input(engine: Engine, known: ValueBounds, windows: _Windows, number: int
 
 def _relu(engine: Engine, known: ValueBounds, windows: _Windows, step: Relu, total: Tensor) -> _Windows:
     """Through a ReLU, with the bias and rounding of the linear step before it; ``total`` is overwritten."""
+    from radii.bounds._kernels import through_relu  # loads numba
+
     source = step.inputs[0]
     before = engine.program.steps[source]
     assert isinstance(before, Linear)

@@ -31,12 +31,10 @@ from radii.bounds.coefficient_rows import (
     InputBall,
     ReluLines,
     ValueBounds,
-    along_lines,
     dot,
     gamma,
     least,
     pick,
-    through_relu,
 )
 from radii.networks.operations.activations import Activation, Relu
 from radii.networks.operations.linear import Join, Linear, Sum
@@ -56,6 +54,7 @@ TINY = 2.0**-125
 UNBOUNDED = 2.99e38  # an operation that is not linear says more than this where it has no bound
 LARGEST = 3.4e38  # of float32; a value that may be larger is not bounded at all
 NUMBERS = 1 << 23  # coefficients carried at once: 32 MB of float32, 64 MB of float64
+COMPILED = 1 << 13  # from so many coefficients on, the compiled pass is worth the time that numba takes to load
 PRODUCTS = (Dense, Convolution, TransposedConvolution)  # maps whose weights a runtime may merge with factors
 Visit = Callable[[int, Tensor], Any]
 Check = Callable[[], None]  # is called often, and may raise to end a long computation
@@ -316,7 +315,7 @@ class Engine:
         """
         pending = {number: rows}
         total = torch.zeros(len(rows), dtype=torch.float64) if total is None else total
-        quick, fused = not torch.is_grad_enabled(), set[int]()
+        quick, fused = rows.numel() >= COMPILED and not torch.is_grad_enabled(), set[int]()
         owned: set[int] = set()  # values whose rows nothing else holds
         for place in sorted((n for n in self.program.steps if n <= number), reverse=True):
             if place not in pending:
@@ -405,6 +404,8 @@ class Engine:
         owned: bool,
     ) -> Tensor:
         """The compiled pass through a ReLU, its linear layer's bias and rounding; ``owned`` rows are overwritten."""
+        from radii.bounds._kernels import through_relu  # loads numba
+
         source = step.inputs[0]
         before = self.program.steps[source]
         assert isinstance(before, Linear)
@@ -431,6 +432,8 @@ class Engine:
         self, known: ValueBounds, place: int, A: Tensor, z: Tensor, dom: Tensor, slopes: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The lines of the ReLU ``place`` at ``z`` [R, d] for rows ``A``, and the derivatives by ``slopes`` [R, k]."""
+        from radii.bounds._kernels import along_lines  # loads numba
+
         lines, after = known.lines(self.relus[place], self.program.steps[place].inputs[0]), torch.empty_like(z)
         slopes = pick(lines[0], dom) if slopes is None else slopes
         kernel: Any = along_lines

@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
-from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.networks.operations.activations import Relu
 from radii.threat import Norm
 
 CUT_ROWS = 256  # so many rows get the bound of ball and box together
-HALVINGS = 24
-_FAST = {"contract", "reassoc", "nsz"}  # sums may be in any order: their rounding is accounted for
 
 
 @dataclass(frozen=True)
@@ -202,49 +198,13 @@ def _least_in_cut_ball(A: Tensor, low: Tensor, high: Tensor, center: Tensor, rad
     For every m >= 0, A . x >= min over the box of A . x + m (|x - c|^2 - r^2), whose minimizer is
     clip(c - A / 2m). The multiplier at which it has distance r is found by bisection.
     """
+    from radii.bounds._kernels import cut_ball  # loads numba
+
     x, rest = np.empty(A.shape), np.empty(len(A))
     ends = (value.expand(len(A), -1).contiguous().numpy() for value in (low, high, center))
-    kernel: Any = _cut_ball
+    kernel: Any = cut_ball
     kernel(A.detach().contiguous().numpy(), *ends, radius, x, rest)
     return (A * torch.from_numpy(x)).sum(1) + torch.from_numpy(rest)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _cut_ball(
-    A: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    center: NDArray[np.float64],
-    radius: float,
-    x: NDArray[np.float64],
-    rest: NDArray[np.float64],
-) -> None:
-    """Fill ``x`` [R, d] and ``rest`` [R] so that A[r] . z >= A[r] . x[r] + rest[r] for all z of ball and box r.
-
-    Boxes have the ends ``low`` and ``high`` [R, d], balls the ``center`` [R, d] and one ``radius``. The constant has
-    m (|x - c|^2 + r^2) times its rounding taken off.
-    """
-    rows, size = A.shape
-    for r in range(rows):
-        length = 0.0
-        for j in range(size):
-            length += A[r, j] * A[r, j]
-        least_, most = 0.0, np.sqrt(length) / (2 * radius) + 1e-300
-        for _ in range(HALVINGS):
-            middle = (least_ + most) / 2
-            far = 0.0
-            for j in range(size):
-                step = min(max(center[r, j] - A[r, j] / (2 * middle + 1e-300), low[r, j]), high[r, j]) - center[r, j]
-                far += step * step
-            if far > radius * radius:
-                least_ = middle
-            else:
-                most = middle
-        away = 0.0
-        for j in range(size):
-            x[r, j] = min(max(center[r, j] - A[r, j] / (2 * most + 1e-300), low[r, j]), high[r, j])
-            away += (x[r, j] - center[r, j]) ** 2
-        rest[r] = most * (away - radius * radius) - most * (away + radius * radius) * (size + 8) * 2.0**-50
 
 
 def lowest_input(A: Tensor, domain: Domain, dom: Tensor) -> Tensor:
@@ -258,8 +218,10 @@ def lowest_input(A: Tensor, domain: Domain, dom: Tensor) -> Tensor:
         return torch.where(A > 0, low, torch.where(A < 0, high, (low + high) / 2))
     if not domain.is_l2:
         return _lowest_in_ball(A.double(), domain, dom)
+    from radii.bounds._kernels import cut_ball  # loads numba
+
     center, x, rest = pick(domain.center, dom), torch.empty(A.shape, dtype=torch.float64), np.empty(len(A))
-    kernel: Any = _cut_ball
+    kernel: Any = cut_ball
     arrays = (value.double().contiguous().numpy() for value in (A, low, high, center))
     kernel(*arrays, domain.radius, x.numpy(), rest)
     return x
@@ -292,69 +254,3 @@ def dot(A: Tensor, value: Tensor) -> Tensor:
     if len(value) == 1:
         return (A @ value[0]).double()
     return torch.linalg.vecdot(A, value).double()
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FAST)
-def through_relu(
-    A: NDArray[Any],
-    dom: NDArray[np.int64],
-    under: NDArray[Any],
-    alpha: NDArray[Any],
-    extra: NDArray[Any],
-    over: NDArray[Any],
-    lift: NDArray[Any],
-    error: NDArray[Any],
-    bias: NDArray[Any],
-    raised: float,
-    total: NDArray[np.float64],
-) -> None:
-    """Overwrite rows ``A`` [R, d] of a ReLU's result with rows of its input, and add their constants to ``total``.
-
-    A . relu(z) >= A' . z + constant, with A' = ``under`` A where A > 0 and ``over`` A elsewhere, and the constant
-    ``lift`` A where A < 0; then A' . ``bias`` - |A'| . ``error`` of the layer that computes z. Sums are float64;
-    ``raised`` is at least 1 and makes the constant, which is negative, larger than its rounding. Row r has the
-    slopes and errors of domain ``dom[r]``; ``alpha`` [R, d] or [0, d] takes the place of ``under`` where a ReLU is
-    open, and ``extra`` [R, d] or [0, d] is added to A'.
-    """
-    rows, size = A.shape
-    for r in range(rows):
-        d = dom[r]
-        lower, upper, offset, slack = under[d], over[d], lift[d], error[d]
-        constant, rest = 0.0, 0.0
-        row = A[r]
-        for j in range(size):
-            positive, negative = max(row[j], 0), min(row[j], 0)
-            slope = alpha[r, j] if alpha.shape[0] > 0 and offset[j] > 0 else lower[j]
-            back = positive * slope + negative * upper[j]
-            if extra.shape[0] > 0:
-                back += extra[r, j]
-            row[j] = back
-            constant += negative * offset[j]
-            rest += back * bias[j] - abs(back) * slack[j]
-        total[r] += constant * raised + rest
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def along_lines(
-    A: NDArray[Any],
-    z: NDArray[Any],
-    alpha: NDArray[Any],
-    dom: NDArray[np.int64],
-    under: NDArray[Any],
-    over: NDArray[Any],
-    lift: NDArray[Any],
-    after: NDArray[Any],
-) -> None:
-    """Fill ``after`` [R, d] with the lines of ReLUs at ``z``, and overwrite ``A`` with derivatives by ``alpha``.
-
-    Row r has the lines ``under``, ``over``, ``lift`` [B, d] of domain ``dom[r]``, with ``alpha`` [R, d] as the lower
-    slope of open ReLUs.
-    """
-    rows, size = A.shape
-    for r in range(rows):
-        d = dom[r]
-        for j in range(size):
-            a, value, open_ = A[r, j], z[r, j], lift[d, j] > 0
-            lower = alpha[r, j] if open_ else under[d, j]
-            after[r, j] = lower * value if a > 0 else over[d, j] * value + (lift[d, j] if a < 0 else 0.0)
-            A[r, j] = a * value if a > 0 and open_ else 0.0

@@ -15,10 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numba import njit
-from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.bounds.bound_engine import NUMBERS, Engine
@@ -26,7 +23,7 @@ from radii.bounds.coefficient_rows import ValueBounds, dot, lowest_input
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.networks.operations.operation import Nonlinear
 
-DECAY, SQUARES, FADING = 0.9, 0.999, 0.97  # of Adam: means, squares, and the rate after each step
+FADING = 0.97  # of Adam's rate, after each step
 ROUND, STALLED = 5, 0.002  # so many steps must raise the bounds by this share of them together, or the ascent ends
 
 Refine = Callable[[ValueBounds, int, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -144,36 +141,14 @@ class Adam:
 
     def step(self, grad: Tensor) -> None:
         """Move along ``grad``."""
+        from radii.bounds._kernels import DECAY, SQUARES, adam_step  # loads numba
+
         self._count += 1
         first, second = 1 - DECAY**self._count, 1 - SQUARES**self._count
         rate = self.rate * FADING ** (self._count - 1) / first
         arrays = [tensor.contiguous().numpy().reshape(-1) for tensor in (self.value, grad, self._mean, self._square)]
-        kernel: Any = _adam_step
+        kernel: Any = adam_step
         kernel(*arrays, rate, 1 / second, self.least, self.most)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
-def _adam_step(
-    value: NDArray[Any],
-    grad: NDArray[Any],
-    mean: NDArray[Any],
-    square: NDArray[Any],
-    rate: float,
-    unbiased: float,
-    least: float,
-    most: float,
-) -> None:
-    """One step of :class:`Adam` on flat arrays for ``grad``, in place: ``value`` moves by ``mean`` by root ``square``.
-
-    ``rate`` and ``unbiased`` are the rate and the factor of the squares after their corrections for the start;
-    values stay between ``least`` and ``most``.
-    """
-    for j in range(len(value)):
-        g = grad[j]
-        mean[j] = DECAY * mean[j] + (1 - DECAY) * g
-        square[j] = SQUARES * square[j] + (1 - SQUARES) * g * g
-        moved = value[j] + rate * mean[j] / (np.sqrt(square[j] * unbiased) + 1e-8)
-        value[j] = min(max(moved, least), most)
 
 
 def raised(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from radii.bounds.bound_engine import Check
 from radii.verification._goal import Goal, Runnable
+
+if TYPE_CHECKING:
+    from radii.bounds.bound_engine import Check
 
 REPLAYS = 8  # candidates that are run as deployed
 MOST_CASES = 16  # up to so many cases are searched by descent
