@@ -60,6 +60,15 @@ def test_specs_do_not_change_and_refuse_nan() -> None:
         Inner(rate=float("nan"))
 
 
+@pytest.mark.parametrize("value", [np.nan, [1.0, np.inf], {"a": (np.nan,)}, [[np.float32(np.nan)]]])
+def test_arguments_of_components_are_finite_wherever_they_stand(value: Any) -> None:
+    class Component(Spec):
+        arguments: dict[str, Any] = {}
+
+    with pytest.raises(InputError, match=r"must be a finite number, got (nan|inf) instead"):
+        Component(arguments={"widths": value}).content_hash()
+
+
 def test_all_faults_are_told_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         Outer(nam="a", inner={"rate": "fast"})  # type: ignore[call-arg, arg-type]

@@ -56,7 +56,7 @@ class Spec(BaseModel):
             value = getattr(self, name)
             omitted = name in self.omit_if_default and value == self.omit_if_default[name]
             if not omitted and name not in self.exclude_from_hash:
-                body[name] = _plain(value)
+                body[name] = _plain(value, name)
         return body
 
     def canonical_json(self) -> str:
@@ -68,18 +68,17 @@ class Spec(BaseModel):
         return hashlib.sha256(self.canonical_json().encode()).hexdigest()[:HASH_LENGTH]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, name: str) -> Any:
     if isinstance(value, Spec):
         return value.canonical()
     if isinstance(value, dict):
-        for key, item in value.items():
-            if isinstance(item, float) and not isfinite(item):
-                raise InputError(f"{key} must be a finite number, got {item} instead.")
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, name) for item in value]
     if hasattr(value, "item") and not isinstance(value, str):  # numpy and torch scalars
-        return value.item()
+        value = value.item()
+    if isinstance(value, float) and not isfinite(value):
+        raise InputError(f"{name} must be a finite number, got {value} instead.")
     return value
 
 

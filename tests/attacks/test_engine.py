@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from oracles.exact_ball import is_in_ball
 from radii import progress
 from radii.attacks.apgd import APGD
-from radii.attacks.attack import Attack
+from radii.attacks.attack import Attack, AttackRun
 from radii.attacks.fab import FAB
 from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.pgd import PGD
@@ -163,6 +163,27 @@ def test_a_prediction_that_does_not_stand_is_no_success(linear: tuple[nn.Linear,
     result = PGD(steps=3)(Moody(), x, y, Ball("linf", 1e-6, None), stream(0))
     again = predict(model, result.x_adv)
     assert (again[~result.broken] == y[~result.broken]).all()
+
+
+@pytest.mark.parametrize("times_wrong", [0, 1])
+def test_a_success_stands_twice_and_is_a_number(times_wrong: int, linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
+    """A wrong answer that does not come again is no success; neither is NaN, at which every answer is wrong."""
+    model, x, y = linear
+
+    class Once(nn.Module):
+        calls = 0
+
+        def forward(self, batch: Tensor) -> Tensor:
+            self.calls += 1  # the first call asks about the clean inputs
+            return -model(batch) if 2 <= self.calls < 2 + times_wrong else model(batch)
+
+    trial = AttackRun(Once(), x, y, Ball("linf", 0.1, None), stream(0), 256)
+    candidates = x if times_wrong else torch.full_like(x, torch.nan)
+    every = torch.arange(len(x))
+    trial.confirm(every, candidates)
+    trial._confirm(every, candidates)
+    assert not trial.broken.any()
+    assert torch.equal(trial.x_adv, x)
 
 
 def test_progress_says_how_many_are_left(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:

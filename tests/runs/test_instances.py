@@ -79,6 +79,14 @@ def test_a_list_is_continued(folder: Path, store: Store, monkeypatch: pytest.Mon
     assert [row["verdict"] for row in csv.DictReader((folder / "new.csv").open())] == ["unsat", "sat"]
 
 
+def test_another_time_limit_is_another_instance(folder: Path, store: Store) -> None:
+    """A verdict of little time is no answer to a question with more."""
+    assert verdicts(folder, store) == (0, ["unsat", "sat"])
+    (folder / "list.csv").write_text(LIST.replace(",20", ",40") + LIST)
+    assert verdicts(folder, store) == (2, ["unsat", "sat", "unsat", "sat"])
+    assert [row["timeout_s"] for row in read_table(folder / "t.csv")] == ["20", "20", "40", "40"]
+
+
 def test_a_list_goes_on_behind_instances_that_cannot_be_read(folder: Path, store: Store) -> None:
     (folder / "bad.onnx").write_bytes(b"no network")
     lines = ["net.onnx,other.vnnlib,20", "absent.onnx,fails.vnnlib,20", "bad.onnx,fails.vnnlib,20"]
@@ -125,6 +133,17 @@ def test_an_error_that_nobody_expected_is_one_row(folder: Path, store: Store, mo
     monkeypatch.setattr(verification, "verify", broken)
     assert verdicts(folder, store) == (0, ["error", "sat"])
     assert read_table(folder / "t.csv")[0]["method"] == "out of memory"
+
+
+def test_a_header_tells_where_the_known_verdict_stands(folder: Path) -> None:
+    """A question mark is a verdict that nobody has confirmed; it is compared all the same."""
+    (folder / "list.csv").write_text(
+        "ONNX, vnnlib ,s,nodes, verdict\na.onnx,b.vnnlib,1e1,7, unsat? \nc.onnx,d.vnnlib,2,,\n"
+    )
+    first, second = read_instances(folder / "list.csv")
+    assert (first.network, first.query, first.seconds, first.expected) == ("a.onnx", "b.vnnlib", 10.0, "unsat")
+    assert second.expected == ""
+    assert [entry.seconds for entry in read_instances(folder / "list.csv", 3.0)] == [3.0, 3.0]
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e300", "soon"])

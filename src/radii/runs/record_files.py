@@ -33,7 +33,7 @@ def _facts(record: Any, prefix: str, tensors: dict[str, Tensor]) -> dict[str, An
     for field in fields(record):
         name, value = f"{prefix}{field.name}", getattr(record, field.name)
         if isinstance(value, np.ndarray):
-            tensors[name] = torch.from_numpy(np.ascontiguousarray(value))
+            tensors[name] = torch.from_numpy(np.array(value, order="C"))  # a copy: a view may run backwards
         elif is_dataclass(value):
             facts[field.name] = _facts(value, f"{name}.", tensors)
         else:

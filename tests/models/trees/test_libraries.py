@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.tree import DecisionTreeClassifier
+from tests.models.trees.test_tree_files import xgboost
 
 import radii
 from radii.models.adapter import BlackBox
@@ -98,6 +100,32 @@ def test_thresholds_that_are_read_wrongly_are_refused(name: str, monkeypatch: py
     monkeypatch.setattr(read, "of_estimator", shifted)
     with pytest.raises(radii.InputError, match="something else than was read"):
         radii.certify(fitted, x[::5].astype(np.float32), "trees", "linf:0.1,nobox")
+
+
+def test_trees_behind_an_early_stop_are_not_read() -> None:
+    """A classifier of XGBoost as its library shows it: three trees, of which the second was the best."""
+
+    class Booster:
+        def __init__(self, count: int) -> None:
+            self.count = count
+
+        def __getitem__(self, part: slice) -> Booster:
+            return Booster(len(range(self.count)[part]))
+
+        def save_raw(self, kind: str) -> bytes:
+            content = json.loads(xgboost("[5E-1]", 0))
+            model = content["learner"]["gradient_booster"]["model"]
+            model["trees"], model["tree_info"] = model["trees"] * self.count, [0] * self.count
+            return json.dumps(content).encode() if kind == "json" else b""
+
+    class XGBClassifier:
+        best_iteration = 1
+
+        def get_booster(self) -> Booster:
+            return Booster(3)
+
+    XGBClassifier.__module__ = "xgboost.sklearn"
+    assert read.of_estimator(XGBClassifier()).scores(np.array([[0.0, 1.0]], np.float32)).tolist() == [[0.0, 2.0]]
 
 
 def test_random_rows_inside_the_radius_keep_their_class() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import fsum
 
 import numpy as np
 import pytest
 
 from oracles.all_cells import nearest_other_class, random_ensemble
 from radii.models.feature_reach import Reach
-from radii.models.trees.ensemble import TreeEnsemble, at_most, less_than
+from radii.models.trees.ensemble import UNIT32, UNIT64, OneTree, TreeEnsemble, at_most, joined, less_than
 from radii.models.trees.search import Nearest, TreeSearch
 from radii.threat import Norm
 
@@ -75,6 +77,39 @@ def test_planted_errors_are_found_by_brute_force(planted: str) -> None:
         truth = nearest_other_class(true, reach, label)
         wrong += found.proved > truth + 1e-12 or (np.isfinite(truth) and abs(found.broken - truth) > 1e-9)
     assert wrong > 3
+
+
+def test_float64_rows_inside_the_radius_keep_their_class() -> None:
+    """Rows are rounded before they are compared: a cell begins half a float32 step before its threshold."""
+    rng = np.random.default_rng(11)
+    for _ in range(100):
+        ensemble = random_ensemble(rng)
+        x = rng.random(ensemble.features).astype(np.float32)
+        reach = Reach(x[None].astype(float), np.zeros((1, len(x))), np.ones((1, len(x))), np.ones(len(x)), "linf")
+        label = int(ensemble.scores(x[None]).argmax(1)[0])
+        search = TreeSearch(ensemble, lambda rows, own=ensemble: own.scores(rows).argmax(1))
+        radius = min(search.nearest(reach, 0, label).proved, 1.0) * (1 - 1e-12)
+        corners = np.array(list(product((-1, 0, 1), repeat=len(x))))
+        rows = (x.astype(float) + radius * corners).clip(0, 1).astype(np.float32)
+        assert (ensemble.scores(rows).argmax(1) == label).all()
+
+
+@pytest.mark.parametrize(("unit", "kind"), [(UNIT32, np.float32), (UNIT64, np.float64)])
+def test_the_error_covers_the_librarys_sums(unit: float, kind: type[np.floating]) -> None:
+    """Differences of two scores that a library sums, in any order, from numbers of any size, which may cancel."""
+    rng = np.random.default_rng(2)
+    for count in (1, 3, 50, 400):
+        values = (rng.normal(size=(count, 2)) * 10.0 ** rng.integers(-3, 6, (count, 1))).astype(kind)
+        values[count // 2 :] *= -1
+        leaf = np.zeros(1, np.int64)
+        trees = [OneTree(leaf - 1, leaf.astype(np.float32), leaf, leaf, value[None].astype(float)) for value in values]
+        ensemble = joined(trees, np.zeros(2), 1, unit, 0.0)
+        exact = [fsum(column) for column in values.T.tolist()]
+        sums = [rng.permutation(values).cumsum(0, dtype=kind)[-1].astype(float) for _ in range(20)]
+        off = max(abs((one[0] - one[1]) - (exact[0] - exact[1])) for one in sums)
+        assert off <= ensemble.error
+        if unit == UNIT32:  # the search's own error is below float32's
+            assert ensemble.error <= 3 * (count + 5) * unit * np.abs(values).sum(0).max()
 
 
 def test_thresholds_become_the_largest_float32_number_on_the_left() -> None:
