@@ -66,10 +66,11 @@ def _until_the_first(conditions: AffineScores, reach: Reach) -> Floats:
     off = conditions.rounding * (size @ conditions.size.T + conditions.bias_size) + TINY32
     need = reach.center @ conditions.weight.T + conditions.bias - conditions.slack - off
     unlimited = ~np.isfinite(reach.largest)[:, None, :]
-    gain = np.abs(conditions.weight) + conditions.rounding * conditions.size * unlimited
+    steep, more = np.abs(conditions.weight), conditions.rounding * conditions.size * unlimited
+    gain = steep + more  # a larger number is rounded by more
     down = (reach.center - reach.low)[:, None, :]
     room = np.where(conditions.weight > 0, down, (reach.high - reach.center)[:, None, :])
-    room = np.where(unlimited, np.inf, room) / reach.scale
+    room = np.where(more > steep, np.inf, room) / reach.scale  # there rounding alone may gain by the other direction
     flat = (-1, reach.center.shape[1])
     moves = least_moves((gain * reach.scale).reshape(flat), room.reshape(flat), need.reshape(-1), reach.norm)
     distance = lengths(moves, reach.norm).reshape(need.shape).min(1)
