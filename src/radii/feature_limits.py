@@ -1,4 +1,4 @@
-"""What each feature of a row can become, however far it moves: whole numbers, one direction, a range, linear relations.
+"""What each feature of a row can become, however far it moves: numbers, directions, ranges, categories, relations.
 
 A proof may read :meth:`FeatureLimits.room` alone, which contains every allowed row and more; an attack has to
 land where :meth:`FeatureLimits.allows` agrees.
@@ -6,7 +6,7 @@ land where :meth:`FeatureLimits.allows` agrees.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError, field_validator
 
@@ -54,13 +54,18 @@ class FeatureLimits(Spec):
         falling: features that can only shrink.
         ranges: (feature, least, greatest value); a row that starts outside may stay between it and the range.
         relations: linear relations that every row obeys.
+        groups: features of which exactly one is 1 and the others are 0; the 1 may swap places as a whole. A row whose
+            features are otherwise keeps them.
     """
+
+    omit_if_default: ClassVar[dict[str, Any]] = {"groups": ()}
 
     whole: tuple[int, ...] = ()
     rising: tuple[int, ...] = ()
     falling: tuple[int, ...] = ()
     ranges: tuple[tuple[int, float, float], ...] = ()
     relations: tuple[Relation, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def __init__(self, **limits: Any) -> None:
         try:
@@ -76,10 +81,18 @@ class FeatureLimits(Spec):
                 raise ValueError(f"the range of feature {feature} must be (least, greatest), got ({low}, {high})")
         return ranges
 
+    @field_validator("groups")
+    @classmethod
+    def _apart(cls, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        every = [feature for group in groups for feature in group]
+        if any(len(group) < 2 for group in groups) or len(set(every)) < len(every):
+            raise ValueError(f"each group must have two features or more, and no feature two groups, got {groups}")
+        return groups
+
     @property
     def all_allowed(self) -> bool:
         """Whether every row is allowed."""
-        return not (self.whole or self.rising or self.falling or self.ranges or self.relations)
+        return not (self.whole or self.rising or self.falling or self.ranges or self.relations or self.groups)
 
     def room(self, center: Tensor) -> tuple[Tensor, Tensor]:
         """The least and the greatest value of each feature of rows that start at ``center`` [n, d]: two [n, d].
@@ -95,6 +108,10 @@ class FeatureLimits(Spec):
             high[:, feature] = torch.maximum(torch.full_like(high[:, feature], greatest), center[:, feature])
         low[:, list(self.rising)] = center[:, list(self.rising)]
         high[:, list(self.falling)] = center[:, list(self.falling)]
+        for group in self.groups:
+            own = center[:, list(group)]
+            swaps = one_hot(own)[:, None]
+            low[:, list(group)], high[:, list(group)] = own.where(~swaps, 0 * own), own.where(~swaps, 0 * own + 1)
         return low, high
 
     def allows(self, point: Tensor, center: Tensor) -> Tensor:
@@ -103,6 +120,9 @@ class FeatureLimits(Spec):
         whole = point[:, list(self.whole)]
         still = whole == center[:, list(self.whole)]
         inside = ((point >= low) & (point <= high)).all(1) & ((whole == whole.round()) | still).all(1)
+        for group in self.groups:
+            own, start = point[:, list(group)], center[:, list(group)]
+            inside &= (own == start).all(1) | (one_hot(own) & one_hot(start))
         for relation in self.relations:
             inside &= relation.holds(point.double())
         return inside
@@ -110,7 +130,8 @@ class FeatureLimits(Spec):
     def settled(self, point: Tensor, center: Tensor) -> Tensor:
         """``point`` [n, d] moved towards the allowed ``center``, feature by feature, until it is allowed.
 
-        Whole features are rounded towards the center; then the row goes back on the straight line to it
+        Whole features are rounded towards the center, of each group the largest feature becomes 1; then the row goes
+        back on the straight line to it
         as far as relations ask, which is all the way where an equation is broken: see :meth:`levelled`.
         """
         import torch
@@ -142,9 +163,16 @@ class FeatureLimits(Spec):
         return (center.double() + step * scale.double()).to(point)
 
     def _rounded(self, point: Tensor, center: Tensor) -> Tensor:
-        """Whole features rounded towards the center."""
+        """Whole features rounded towards the center, and groups to the place of their largest feature."""
         import torch
 
+        if self.groups:
+            point = point.clone()
+        for group in self.groups:
+            own, start = point[:, list(group)], center[:, list(group)]
+            largest = torch.where((own == own.amax(1, keepdim=True)) & (start == 1), 2.0, own).argmax(1)  # ties stay
+            swapped = torch.nn.functional.one_hot(largest, len(group)).to(own)
+            point[:, list(group)] = swapped.where(one_hot(start)[:, None], start)
         if not self.whole:
             return point
         features = list(self.whole)
@@ -156,6 +184,11 @@ class FeatureLimits(Spec):
 
 
 ANYTHING = FeatureLimits()
+
+
+def one_hot(rows: Any) -> Any:
+    """Which rows [n, k], of numpy or torch, are one 1 and otherwise 0: [n]."""
+    return ((rows == 0) | (rows == 1)).all(1) & (rows.sum(1) == 1)
 
 
 def _inward(low: float, high: float, dtype: Any) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import ValidationError, field_validator
+from pydantic import ValidationError, field_validator, model_validator
 
 from radii.errors import InputError, brief, unknown_name
 from radii.feature_limits import ANYTHING, FeatureLimits
@@ -137,6 +137,15 @@ class Ball(Allowed):
         if not all(number > 0 for number in scale):
             raise ValueError(f"scale must be positive numbers, got {min(scale):g} among them")
         return scale
+
+    @model_validator(mode="after")
+    def _counts_groups(self) -> Ball:
+        for group in self.limits.groups:
+            if set(group) & set(self.fixed):
+                raise ValueError(f"the group {group} has fixed features, so its 1 cannot swap places")
+            if self.scale and len({self.scale[feature] for feature in group if feature < len(self.scale)}) > 1:
+                raise ValueError(f"the features of the group {group} must have one scale")
+        return self
 
     @classmethod
     def parse(cls, text: str) -> Ball:
@@ -274,7 +283,14 @@ class Ball(Allowed):
         if any(relation.is_equation for relation in self.limits.relations):
             flat = self._levelled(flat, middle)
         settled = self.limits.settled(flat, middle).view_as(point)
-        return torch.where(per_row(self.contains(settled, center), point), settled, center)
+        settled = torch.where(per_row(self.contains(settled, center), point), settled, center)
+        if not self.limits.groups:
+            return settled
+        stayed, categories = flat.clone(), [feature for group in self.limits.groups for feature in group]
+        stayed[:, categories] = middle[:, categories]
+        stayed = self.limits.settled(stayed, middle).view_as(point)
+        better = (settled == center).flatten(1).all(1) & self.contains(stayed, center)
+        return torch.where(per_row(better, point), stayed, settled)
 
     def _levelled(self, point: Tensor, center: Tensor) -> Tensor:
         """Rows [n, d] on which equations hold, drawn back along the line to the center until they are in the ball."""

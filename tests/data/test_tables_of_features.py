@@ -79,6 +79,32 @@ def test_notes_beside_the_table(table: Path) -> None:
             load(str(table))
 
 
+def test_categories_that_may_be_swapped(table: Path) -> None:
+    """Of words and of a [one-hot] group; in sd a category counts 1, and what is not named stays."""
+    frame = pd.read_csv(table)
+    frame["north"], frame["south"] = frame["smokes"].astype(int), 1 - frame["smokes"].astype(int)
+    frame["first"] *= 100
+    frame.to_csv(table, index=False)
+    notes = 'label = "result"\nimmutable = ["age"]\n[one-hot]\nregion = ["north", "south"]\n'
+    table.with_suffix(".toml").write_text('swap = ["color", "region"]\n' + notes)
+    data = load(str(table))
+    groups = ((7, 8), (1, 2, 3))
+    assert sorted(data.train.rules.limits.groups) == sorted(groups)
+    ball = ball_on(Ball.parse("l2:2sd"), data)
+    assert ball.fixed == (0,)
+    assert {ball.scale[feature] for group in groups for feature in group} == {1.0}
+    table.with_suffix(".toml").write_text('swap = ["region"]\n' + notes)
+    assert ball_on(Ball.parse("l2:2sd"), load(str(table))).fixed == (0, 1, 2, 3)
+    table.with_suffix(".toml").write_text('swap = ["color"]\n' + notes.replace('"age"', '"color"'))
+    with pytest.raises(InputError, match="color is both immutable and in swap"):
+        load(str(table))
+    frame.loc[3, "south"] = frame.loc[3, "north"]
+    frame.to_csv(table, index=False)
+    table.with_suffix(".toml").write_text('swap = ["region"]\n' + notes)
+    with pytest.raises(InputError, match="row 4 has no single 1 among north, south"):
+        load(str(table))
+
+
 def test_all_faults_of_a_table_at_once(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.0, None, 3.0], "name": [f"n{i}" for i in range(3)], "y": [0, 1, 0]})
     big = pd.concat([frame] * 40, ignore_index=True)
@@ -244,6 +270,7 @@ def test_a_scale_beside_the_table(credit: Path) -> None:
         (('label = "result"', 'label = "result"\nscale = 0'), "the scale of every column must be positive"),
         (('label = "result"', 'label = "result"\nscale = "sd"'), "scale must be a table"),
         (('immutable = ["age"]', "immutable = 3"), "immutable must be a list"),
+        (('immutable = ["age"]', 'swap = ["age"]'), "swap names columns of words and groups of .one-hot., and age has"),
     ],
 )
 def test_mistakes_of_the_notes_are_one_sentence(credit: Path, change: tuple[str, str], message: str) -> None:

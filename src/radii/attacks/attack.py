@@ -242,14 +242,14 @@ class AttackRun:
         return replace(state, point=self.ball.keep_fixed(state.point, state.x)) if self.ball.fixed else state
 
     def _settled(self, state: S) -> S:
-        """The rows that the model is asked: whole features are whole and relations hold, in a gradient's steps too.
+        """The rows that the model is asked: numbers and categories are whole and relations hold, between steps too.
 
         A search goes on from its own point, so that small steps add up to a whole one.
         """
         limits = self.ball.limits
-        return (
-            replace(state, point=self.ball.project(state.point, state.x)) if limits.whole or limits.relations else state
-        )
+        if not (limits.whole or limits.groups or limits.relations):
+            return state
+        return replace(state, point=self.ball.project(state.point, state.x))
 
     def _answer(self, search: Search[S], state: S) -> tuple[Tensor, Tensor]:
         """Logits at the rows' points and, where wanted, the gradient of the objective there."""

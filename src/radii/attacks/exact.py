@@ -15,11 +15,12 @@ from radii.attacks.minimum_norm import BrokenRadii
 from radii.errors import InputError
 from radii.models.adapter import BlackBox
 from radii.models.classifier import check_inputs, predict
-from radii.models.feature_reach import Reach
+from radii.models.feature_reach import Floats, Reach
 from radii.models.linear.affine_scores import TINY32, AffineScores
-from radii.models.linear.halfspace import least_moves, lengths
+from radii.models.linear.halfspace import lengths
 from radii.models.linear.read import affine_scores
-from radii.threat import Ball, per_row
+from radii.models.linear.swaps import SwapSets, least_lengths, swapped_to
+from radii.threat import Ball, Norm, per_row
 
 if TYPE_CHECKING:
     from radii.models.trees.search import TreeSearch
@@ -65,7 +66,9 @@ class Exact:
             if not len(left):
                 break
             there = center.cpu().flatten(1)[left].double() + steps * (1 + beyond)
-            there = there.float().clamp(*ball.ends).view_as(center[left]).to(center)
+            there[:, reach.stepped] = there[:, reach.stepped].round()  # numbers and swaps that are whole
+            low, high = ball.room(center[left])
+            there = there.float().view_as(center[left]).to(center).maximum(low).minimum(high)
             asked[left] += 1
             changed = predict(model, there, self.batch_size) != y[left]
             changed &= predict(model, there, self.batch_size // 2 + 1) != y[left]
@@ -126,8 +129,36 @@ def _least_steps(scores: AffineScores, reach: Reach, y: NDArray[np.int64], share
         need = own.weight @ one.center[0] + own.bias + own.slack * share + share * off
         gain, toward = np.abs(own.weight) * one.scale, -np.sign(own.weight)
         room = np.where(own.weight > 0, one.center - one.low, one.high - one.center) / one.scale
-        moves = least_moves(gain, room, need, one.norm)
-        first = int(np.argmin(lengths(moves, one.norm)))
-        if np.isfinite(moves[first]).all():
+        room[:, one.grouped] = 0.0
+        sets, units = SwapSets.of(one, own.weight), np.broadcast_to(one.units, room.shape)
+        distance, best, moves = _whole_moves(sets, gain, room, need, one.norm, units)
+        if np.isfinite(distance[first := int(np.argmin(distance))]):
             steps[row] = moves[first] * toward[first] * one.scale
+            for group in np.flatnonzero(sets.chosen[best[first]]).tolist():
+                steps[row, list(one.groups[group])] = -one.center[0, list(one.groups[group])]
+                steps[row, swapped_to(one, own.weight[first], group)] += 1
     return torch.from_numpy(steps)
+
+
+def _whole_moves(
+    sets: SwapSets, gain: Floats, room: Floats, need: Floats, norm: Norm, unit: Floats
+) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """:func:`least_lengths` with moves of whole numbers that are whole: the least in Linf, short ones in L1 and L2.
+
+    There the best moves of any numbers are rounded down, or up, or left out, and the other features gain the rest.
+    """
+    length, best, moves = least_lengths(sets, gain, room, need, norm, unit)
+    if norm == "linf" or not (unit > 0).any():
+        return length, best, moves
+    found = np.full_like(length, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.where(unit > 0, moves / unit, 0.0)
+    for rounded in (np.floor(steps + 1e-9), np.ceil(steps - 1e-9), 0 * steps):
+        kept = np.where(np.isfinite(rounded), rounded, 0.0) * unit
+        rest = need - (gain * kept).sum(1)
+        _, which, others = least_lengths(sets, gain, np.where(unit > 0, 0.0, room), rest, norm, 0 * unit)
+        total = lengths(np.concatenate([kept + others, sets.length[which][:, None]], 1), norm)
+        total = np.where((kept <= room + 1e-9).all(1), total, np.inf)
+        less = total < found
+        found[less], best[less], moves[less] = total[less], which[less], (kept + others)[less]
+    return found, best, moves

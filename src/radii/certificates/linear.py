@@ -1,7 +1,8 @@
 """Exact certificates of linear models: the distance to the nearest half-space of another class.
 
 Class y holds while z_y(x') - z_c(x') exceeds 0 for all c. Each is affine, so the least move that ends it is a
-closed form in L1, L2 and Linf, with limits and scales of features (:mod:`radii.models.linear.halfspace`). The model
+closed form in L1, L2 and Linf, with limits and scales of features (:mod:`radii.models.linear.halfspace`) and swaps of
+categories (:mod:`radii.models.linear.swaps`). The model
 computes z up to rounding, which is taken off before: the radius is smaller than the true one by this share alone.
 """
 
@@ -18,8 +19,9 @@ from radii.models.classifier import check_inputs, predict
 from radii.models.feature_reach import Floats, Reach
 from radii.models.heads import assumed
 from radii.models.linear.affine_scores import LARGEST32, TINY32, UNIT64, AffineScores, growth
-from radii.models.linear.halfspace import least_moves, lengths
+from radii.models.linear.halfspace import lengths
 from radii.models.linear.read import affine_scores
+from radii.models.linear.swaps import SwapSets, least_lengths
 from radii.networks.model_state import ModelState
 
 NUMBERS = 2_000_000  # of one array
@@ -71,9 +73,12 @@ def _until_the_first(conditions: AffineScores, reach: Reach) -> Floats:
     down = (reach.center - reach.low)[:, None, :]
     room = np.where(conditions.weight > 0, down, (reach.high - reach.center)[:, None, :])
     room = np.where(more > steep, np.inf, room) / reach.scale  # there rounding alone may gain by the other direction
-    flat = (-1, reach.center.shape[1])
-    moves = least_moves((gain * reach.scale).reshape(flat), room.reshape(flat), need.reshape(-1), reach.norm)
-    distance = lengths(moves, reach.norm).reshape(need.shape).min(1)
+    room[:, :, reach.grouped] = 0.0
+    flat, sets = (-1, reach.center.shape[1]), SwapSets.of(reach, conditions.weight)
+    scaled = (gain * reach.scale).reshape(flat)
+    units = np.broadcast_to(reach.units[:, None, :], room.shape).reshape(flat)
+    distance, _, _ = least_lengths(sets, scaled, room.reshape(flat), need.reshape(-1), reach.norm, units)
+    distance = distance.reshape(need.shape).min(1)
     end = np.minimum(_farthest(reach), _until_overflow(conditions, reach))
     distance = np.minimum(distance, end) * (1 - growth(8 * flat[1] + 32, UNIT64))
     return np.where((need > 0).all(1), distance, 0.0)

@@ -7,6 +7,7 @@ A small TOML file beside the table says it (``adult.toml`` beside ``adult.csv``)
     immutable = ["age", "sex"]
     integer = ["children"]
     increasing = ["years_employed"]
+    swap = ["color"]
 
     [one-hot]
     color = ["color_red", "color_green", "color_blue"]
@@ -36,10 +37,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError, reason, unknown_name
-from radii.feature_limits import ANYTHING, FeatureLimits, Relation
+from radii.feature_limits import ANYTHING, FeatureLimits, Relation, one_hot
 from radii.spec import LARGEST
 
-WORDS = ("drop", "immutable", "integer", "increasing", "decreasing")
+WORDS = ("drop", "immutable", "integer", "increasing", "decreasing", "swap")
 KEYS = ("label", *WORDS, "one-hot", "scale", "range", "relation")
 SIDES = {"at-least": ("low",), "at-most": ("high",), "equals": ("low", "high")}
 
@@ -49,7 +50,7 @@ class FeatureRules:
     """What may change in a row of features.
 
     Args:
-        one_hot: numbers of the features of each group of which exactly one is 1.
+        one_hot: numbers of the features of each group of which exactly one is 1; those in ``limits`` may change.
         scale: for each feature the change that counts as 1; empty where nothing is said.
         limits: what features can become, whatever the radius.
     """
@@ -62,12 +63,9 @@ class FeatureRules:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """Features that no perturbation changes.
-
-        A category is left or changed as a whole, which is a step of 1 in Linf; balls of interest are smaller, so
-        the columns of one-hot groups keep their values.
-        """
-        return tuple(sorted({*self.immutable, *(number for group in self.one_hot for number in group)}))
+        """Features that no perturbation changes: the immutable ones, and categories that may not be swapped."""
+        kept = set(self.one_hot) - set(self.limits.groups)
+        return tuple(sorted({*self.immutable, *(number for group in kept for number in group)}))
 
     @property
     def restricts(self) -> bool:
@@ -100,6 +98,10 @@ class FeatureRules:
         for feature, low, high in self.limits.ranges:
             inside = (x[:, feature] >= low) & (x[:, feature] <= high)
             _check_column(inside, x, feature, self.names, where, f"outside its range [{low:g}, {high:g}]")
+        for group in self.limits.groups:
+            names = ", ".join(self.names[feature] for feature in group)
+            if not (held := one_hot(x[:, list(group)])).all():
+                raise InputError(f"{where}: row {int(np.argmin(held)) + 1} has no single 1 among {names}.")
         for relation in self.limits.relations:
             held = relation.holds(x.astype(np.float64))
             if not held.all():
@@ -131,6 +133,7 @@ class TableNotes:
     integer: tuple[str, ...] = ()
     increasing: tuple[str, ...] = ()
     decreasing: tuple[str, ...] = ()
+    swap: tuple[str, ...] = ()
     one_hot: tuple[tuple[str, tuple[str, ...]], ...] = ()
     scale: tuple[tuple[str, float], ...] | float = ()
     ranges: tuple[tuple[str, float, float], ...] = ()
@@ -145,7 +148,8 @@ class TableNotes:
         number = {name: place for place, name in enumerate(columns)}
 
         def place(name: str) -> tuple[int, ...]:
-            own = tuple(number[column] for column in columns if column == name or column.startswith(f"{name}="))
+            inside = dict(self.one_hot).get(name, ())
+            own = tuple(number[c] for c in columns if c == name or c in inside or c.startswith(f"{name}="))
             if not own:
                 raise unknown_name(f"column of {where}", name, columns)
             return own
@@ -155,6 +159,7 @@ class TableNotes:
 
         groups = [tuple(column for name in group for column in place(name)) for _, group in self.one_hot]
         groups += [tuple(number[name] for name in group) for group in made]
+        swapped = tuple(self._group(name, place(name), groups, where) for name in self.swap)
         limits = FeatureLimits(
             whole=places(self.integer),
             rising=places(self.increasing),
@@ -164,9 +169,24 @@ class TableNotes:
                 Relation(weights=tuple((place(name)[0], weight) for name, weight in weights), low=low, high=high)
                 for weights, low, high in self.relations
             ),
+            groups=swapped,
         )
         rules = FeatureRules(tuple(columns), places(self.immutable), tuple(groups), limits=limits)
         return replace(rules, scale=self._scales(rules, place, where))
+
+    def _group(
+        self, name: str, features: tuple[int, ...], groups: Sequence[tuple[int, ...]], where: Path
+    ) -> tuple[int, ...]:
+        """The one-hot group called ``name``, which may change."""
+        found = next((group for group in groups if set(group) == set(features)), None)
+        if found is None or len(found) < 2:
+            raise InputError(
+                f"{where.with_suffix('.toml')}: swap names columns of words and groups of [one-hot], and {name} has "
+                "no two categories."
+            )
+        if name in self.immutable:
+            raise InputError(f"{where.with_suffix('.toml')}: {name} is both immutable and in swap.")
+        return found
 
     def _scales(self, rules: FeatureRules, place: Callable[[str], tuple[int, ...]], where: Path) -> tuple[float, ...]:
         """The scale of every feature; all that can change must be named, or the number counts for all."""
@@ -175,7 +195,8 @@ class TableNotes:
         if not self.scale:
             return ()
         scales = {column: scale for name, scale in self.scale for column in place(name)}
-        missing = [name for column, name in enumerate(rules.names) if column not in {*scales, *rules.fixed}]
+        left = (name for column, name in enumerate(rules.names) if column not in {*scales, *rules.fixed})
+        missing = list(dict.fromkeys(name.partition("=")[0] for name in left))
         if missing:
             raise InputError(
                 f"[scale] of {where.with_suffix('.toml')} misses {', '.join(missing)}: give each of them the change "

@@ -46,7 +46,7 @@ class Prepared:
 
     def within(self, ball: B) -> B:
         """``ball`` with the features of words unchanged."""
-        fixed = tuple(sorted({*ball.fixed, *self.fixed}))
+        fixed = tuple(sorted({*ball.fixed, *self.fixed} - {f for group in ball.limits.groups for f in group}))
         return ball.changed(fixed=fixed) if self.fixed else ball
 
 

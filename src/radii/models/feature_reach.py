@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class Reach:
         high: the greatest value [n, d].
         scale: what counts as a move of 1, for each feature [d].
         norm: of distances.
+        groups: features of which one is 1, where the 1 may swap places; there low and high are 0 and 1.
+        whole: features that are whole numbers, or keep their value.
     """
 
     center: Floats
@@ -31,6 +34,8 @@ class Reach:
     high: Floats
     scale: Floats
     norm: Norm
+    groups: tuple[tuple[int, ...], ...] = ()
+    whole: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, ball: Ball, x: Tensor) -> Reach:
@@ -51,7 +56,8 @@ class Reach:
             low, high = np.maximum(low, own_low.numpy()), np.minimum(high, own_high.numpy())
         fixed = list(ball.fixed)
         low[:, fixed], high[:, fixed] = center[:, fixed], center[:, fixed]
-        return cls(center, np.minimum(low, center), np.maximum(high, center), ball.scales(rows)[0].numpy(), ball.norm)
+        low, high, scale = np.minimum(low, center), np.maximum(high, center), ball.scales(rows)[0].numpy()
+        return cls(center, low, high, scale, ball.norm, ball.limits.groups, ball.limits.whole)
 
     @property
     def largest(self) -> Floats:
@@ -60,4 +66,34 @@ class Reach:
 
     def rows(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Reach:
         """The rows ``keep``."""
-        return Reach(self.center[keep], self.low[keep], self.high[keep], self.scale, self.norm)
+        return replace(self, center=self.center[keep], low=self.low[keep], high=self.high[keep])
+
+    @cached_property
+    def swap_length(self) -> Floats:
+        """What a swap of each group counts, in the norm: [groups]. Two features move by 1 of one scale."""
+        first = [group[0] for group in self.groups]
+        return {"l1": 2.0, "l2": np.sqrt(2.0), "linf": 1.0}[self.norm] / self.scale[first]
+
+    @cached_property
+    def swaps(self) -> NDArray[np.bool_]:
+        """Which rows may swap the 1 of each group: [n, groups]."""
+        first = [group[0] for group in self.groups]
+        return self.low[:, first] < self.high[:, first]
+
+    @property
+    def units(self) -> Floats:
+        """What a move by 1 counts for features that are whole numbers [n, d]; 0 for others."""
+        units = np.zeros_like(self.center)
+        whole = list(self.whole)
+        units[:, whole] = (self.center[:, whole] == np.rint(self.center[:, whole])) / self.scale[whole]
+        return units
+
+    @property
+    def stepped(self) -> list[int]:
+        """The features that are whole numbers or of groups."""
+        return [*self.whole, *self.grouped]
+
+    @property
+    def grouped(self) -> list[int]:
+        """The features of all groups."""
+        return [feature for group in self.groups for feature in group]

@@ -130,6 +130,9 @@ def attack_threat_on(threat: Ball | Change | Sparse, data: Data) -> Ball | Chang
         return threat
     rules, box = data.train.rules, None if data.train.box is None else threat.box
     own = threat.changed(box=box) if rules is None else threat.changed(box=box, fixed=rules.fixed, limits=rules.limits)
+    if groups := own.limits.groups:  # categories stay
+        fixed = sorted({*own.fixed, *(feature for group in groups for feature in group)})
+        own = own.changed(fixed=tuple(fixed), limits=own.limits.model_copy(update={"groups": ()}))
     return own if box is not None else with_ranges(own, data.train.x.min(0).tolist(), data.train.x.max(0).tolist())
 
 
@@ -152,6 +155,7 @@ def ball_on(ball: Ball, data: Data) -> Ball:
         limits = limits if rules.limits.all_allowed else rules.limits
     if ball.unit and not ball.scale:
         spread = data.train.x.std(0, dtype=np.float64)
+        spread[[feature for group in limits.groups for feature in group]] = 1.0  # a category counts 1
         fixed = tuple(sorted({*fixed, *np.flatnonzero(spread == 0).tolist()}))
         scale = tuple(np.where(spread == 0, 1.0, spread).tolist())
     box = None if data.train.box is None else ball.box
@@ -177,7 +181,8 @@ def extreme_spreads(data: Data, fixed: Sequence[int] = ()) -> tuple[int, int] | 
 
 def _check_units(ball: Ball, data: Data) -> None:
     """Question a bare radius on columns whose spreads are far apart: it is hardly the same change in each."""
-    extremes = None if ball.scale or ball.radius == 0 else extreme_spreads(data, ball.fixed)
+    still = [*ball.fixed, *(feature for group in ball.limits.groups for feature in group)]
+    extremes = None if ball.scale or ball.radius == 0 else extreme_spreads(data, still)
     if extremes is None:
         return
     spread = data.train.x.std(0, dtype=np.float64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from radii.models.feature_reach import Floats, Reach
 from radii.models.trees._kernels import FOUND, OPEN, leaves_of, restricted, search
+from radii.models.trees.discrete import DiscreteCells, Leaves
 from radii.models.trees.ensemble import TreeEnsemble
 from radii.threat import Norm
 
@@ -45,6 +46,8 @@ class _Problem:
         center: the cells of the input.
         bound: for each feature, a lower bound of the move into each of its cells, in units of the scale.
         place: for each feature, the float32 number of each cell that is nearest to the input.
+        groups: features of which one is 1; the cells of each, its categories, come behind those of all features.
+        leaves: of all trees, with the cells that they ask.
     """
 
     low: NDArray[np.int64]
@@ -52,6 +55,8 @@ class _Problem:
     center: NDArray[np.int64]
     bound: list[Floats]
     place: list[NDArray[np.float32]]
+    groups: tuple[tuple[int, ...], ...]
+    leaves: Leaves
     scale: Floats
     norm: Norm
 
@@ -71,6 +76,14 @@ class _Problem:
         if self.norm == "linf":
             return float(moves.max(initial=0.0))
         return float((moves**self.power).sum() ** (1 / self.power))
+
+    def row(self, cells: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The input in ``cells`` that is nearest."""
+        count = len(self.place)
+        row = np.array([self.place[f][i] for f, i in enumerate(cells[:count])], np.float32)
+        for group, category in zip(self.groups, cells[count:], strict=True):
+            row[list(group)] = np.arange(len(group)) == category
+        return row
 
     def within(self, radius: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The cells that one feature alone can reach within ``radius``."""
@@ -101,14 +114,15 @@ class TreeSearch:
             cut[asks] = np.searchsorted(values, own.threshold[asks])
         most = max(8, int(inner.sum()) + 1)
         parts = [leaves_of(own.feature, cut, own.left, own.right, int(root), most) for root in own.root]
-        self.tree_leaf = np.cumsum([0, *(len(part[0]) for part in parts)])
-        self.node = np.concatenate([part[0] for part in parts])
         starts = np.cumsum([0, *(part[1][-1] for part in parts)])
-        self.con_start = np.concatenate([part[1][:-1] + start for part, start in zip(parts, starts, strict=False)])
-        self.con_start = np.append(self.con_start, starts[-1])
-        self.con_feature, self.con_low, self.con_high = (
-            np.concatenate([part[place] for part in parts]) for place in (2, 3, 4)
+        con_start = np.concatenate([part[1][:-1] + start for part, start in zip(parts, starts, strict=False)])
+        self.leaves = Leaves(
+            np.cumsum([0, *(len(part[0]) for part in parts)]),
+            np.concatenate([part[0] for part in parts]),
+            np.append(con_start, starts[-1]),
+            *(np.concatenate([part[place] for part in parts]) for place in (2, 3, 4)),
         )
+        self._cells: dict[Any, tuple[DiscreteCells, Leaves]] = {}
 
     def nearest(self, reach: Reach, row: int, label: int, work: int = WORK) -> Nearest:
         """The bracket around the distance at which row ``row`` of ``reach`` first has another class than ``label``.
@@ -116,7 +130,8 @@ class TreeSearch:
         A certificate and an attack ask the same question; the answer is kept.
         """
         own = (reach.center[row], reach.low[row], reach.high[row], reach.scale)
-        key = b"".join(part.tobytes() for part in own) + f"{reach.norm} {label} {work}".encode()
+        asked = f"{reach.norm} {label} {work} {reach.groups} {reach.whole}"
+        key = b"".join(part.tobytes() for part in own) + asked.encode()
         if key not in self._answers:
             self._answers[key] = self._searched(reach, row, label, work)
         return self._answers[key]
@@ -127,34 +142,53 @@ class TreeSearch:
         rivals = [c for c in range(self.ensemble.classes) if c != label]
         return _Bisection(self, problem, x, label, rivals, work).run()
 
+    def _cells_for(self, reach: Reach, row: int) -> tuple[DiscreteCells, Leaves]:
+        """The cells and leaves for the whole numbers and categories of one row."""
+        groups = tuple(group for group, may in zip(reach.groups, reach.swaps[row], strict=True) if may)
+        whole = tuple(f for f in reach.whole if reach.center[row, f].is_integer())
+        if (groups, whole) not in self._cells:
+            cells = DiscreteCells(self.thresholds, whole, groups)
+            self._cells[groups, whole] = cells, (self.leaves.rewritten(cells) if groups or whole else self.leaves)
+        return self._cells[groups, whole]
+
     def _problem(self, reach: Reach, row: int, x: NDArray[np.float32]) -> _Problem:
         low, high, center, bounds, places = [], [], [], [], []
-        for f, cuts in enumerate(self.thresholds):
+        cells, leaves = self._cells_for(reach, row)
+        for f, cuts in enumerate(cells.thresholds):
             here = int(np.searchsorted(cuts, x[f]))  # cell i holds cuts[i - 1] < x <= cuts[i]
-            after = np.nextafter(cuts, np.float32(np.inf))
+            is_whole = f in cells.whole
+            after = cuts + np.float32(1) if is_whole else np.nextafter(cuts, np.float32(np.inf))
             place = np.full(len(cuts) + 1, x[f])
             place[:here], place[here + 1 :] = cuts[:here], after[here:]
             # float64 inputs are rounded before they are compared, so a cell may begin one float32 number earlier
+            nearer = (cuts, after) if is_whole else (after, cuts)
             bound = np.zeros(len(cuts) + 1)
             start = float(reach.center[row, f])
-            bound[:here] = np.maximum(start - after[:here].astype(np.float64), 0.0)
-            bound[here + 1 :] = np.maximum(cuts[here:].astype(np.float64) - start, 0.0)
+            bound[:here] = np.maximum(start - nearer[0][:here].astype(np.float64), 0.0)
+            bound[here + 1 :] = np.maximum(nearer[1][here:].astype(np.float64) - start, 0.0)
             allowed = np.flatnonzero((place >= reach.low[row, f]) & (place <= reach.high[row, f]))
             low.append(min(int(allowed[0]), here) if len(allowed) else here)
             high.append(max(int(allowed[-1]), here) if len(allowed) else here)
             center.append(here)
             bounds.append(bound / reach.scale[f])
             places.append(place)
+        for group in cells.groups:
+            here = int(np.argmax(x[list(group)]))
+            swap = np.full(len(group), float(reach.swap_length[reach.groups.index(group)]))
+            swap[here] = 0.0
+            low, high, center = [*low, 0], [*high, len(group) - 1], [*center, here]
+            bounds.append(swap)
         ends = np.array(low), np.array(high), np.array(center)
-        return _Problem(*ends, bounds, places, reach.scale, reach.norm)
+        return _Problem(*ends, bounds, places, cells.groups, leaves, reach.scale, reach.norm)
 
     def decide(self, problem: _Problem, radius: float, label: int, rival: int, work: int) -> _Decision:
         """Whether class ``rival`` can reach ``label`` within ``radius`` of the input of ``problem``."""
         own = self.ensemble
         low, high = problem.within(radius)
-        value = own.value[self.node, label] - own.value[self.node, rival]
+        leaves = problem.leaves
+        value = own.value[leaves.node, label] - own.value[leaves.node, rival]
         parts = restricted(
-            self.tree_leaf, self.con_start, self.con_feature, self.con_low, self.con_high, value, low, high,
+            leaves.tree_leaf, leaves.con_start, leaves.con_feature, leaves.con_low, leaves.con_high, value, low, high,
             problem.center,
         )  # fmt: skip
         constant, *arrays, nearest, names = parts
@@ -239,7 +273,7 @@ class _Bisection:
 
     def _known(self, cells: list[NDArray[np.int64]]) -> bool:
         """Whether the library gives one of the rows of ``cells`` another class; the nearest of them is kept."""
-        rows = np.array([[self.problem.place[f][i] for f, i in enumerate(row)] for row in cells], dtype=np.float32)
+        rows = np.stack([self.problem.row(row) for row in cells])
         other = self.trees.predict(rows) != self.label
         for place, row in zip(rows[other], np.array(cells)[other], strict=True):
             moved = np.abs(place.astype(np.float64) - self.x.astype(np.float64)) / self.problem.scale
