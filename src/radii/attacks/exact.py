@@ -43,7 +43,7 @@ class Exact:
         """The distance and place of the nearest other class of every row, however far; see :class:`BrokenRadii`."""
         check_inputs(x, ball.box)
         try:
-            scores = affine_scores(model, tuple(x.shape[1:]))
+            scores = affine_scores(model, tuple(x.shape[1:]), ball)
         except InputError as refusal:
             if not isinstance(model, BlackBox):
                 raise InputError(f"No exact attack fits this model. {refusal}") from None

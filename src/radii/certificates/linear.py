@@ -31,7 +31,7 @@ ASSUMPTIONS = ("a linear model: sums in float32 or float64, in any order; their 
 def certify_request(request: Request) -> Certificate:
     """The exact radii of the linear model of ``request``; any other model is refused."""
     model, x, ball = request.model, request.x, request.ball
-    scores = affine_scores(model, tuple(x.shape[1:]))
+    scores = affine_scores(model, tuple(x.shape[1:]), ball)
     if scores.weight.shape[1] != x[0].numel():
         raise InputError(f"The model reads {scores.weight.shape[1]} features, and the inputs have {x[0].numel()}.")
     check_inputs(x, ball.box)

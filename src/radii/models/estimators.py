@@ -16,6 +16,7 @@ from torch import Tensor
 
 from radii.errors import InputError, reason
 from radii.models.adapter import BlackBox
+from radii.threat import Ball
 
 ASKED = ("predict_proba", "decision_function", "predict")
 
@@ -132,6 +133,16 @@ class Columns:
         """The features of words."""
         pairs = zip(self.places, self.words, strict=True)
         return tuple(place for places, words in pairs if words for place in places)
+
+    def check_words(self, ball: Ball) -> None:
+        """Refuse a ball in which the features of a word become anything but one 1."""
+        held = {*ball.fixed, *(feature for group in ball.limits.groups for feature in group)}
+        free = [feature for feature in self.fixed if feature not in held]
+        if free:
+            raise InputError(
+                f"Feature {free[0]} stands for a word, and {ball} lets it become any number: make it fixed, or name "
+                "its group in FeatureLimits(groups=…)."
+            )
 
     def features(self, frame: Any) -> NDArray[np.float32]:
         """The features [n, d] of the rows of ``frame``."""

@@ -43,7 +43,7 @@ def of_estimator(estimator: Any) -> AffineScores:
     scores = of_estimator(last)
     for step in reversed(before):
         if step is not None and step != "passthrough":
-            scores = scores.behind(_transformer(step))
+            scores = scores.behind(of_transformer(step))
     return _finite(scores)
 
 
@@ -86,7 +86,7 @@ def _dense(values: Any) -> Any:
     return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
 
 
-def _transformer(step: Any) -> AffineScores:
+def of_transformer(step: Any) -> AffineScores:
     """What one step of a pipeline makes of its features."""
     for name, read in TRANSFORMERS.items():
         if is_named(step, (name,)):

@@ -74,9 +74,9 @@ def least_lengths(
         with np.errstate(divide="ignore", invalid="ignore"):
             fitting = np.where(whole, np.floor(reached[:, None] / unit + 1e-9), np.inf) * np.where(whole, unit, 1.0)
         later = np.where(whole & (fitting < room), fitting + unit, np.inf).min(1)
-        own, which, _ = _least(sets, gain, np.minimum(room, fitting), need, norm)
+        own, which, how = _least(sets, gain, np.minimum(room, fitting), need, norm)
         own = np.maximum(own, reached)
-        how = np.where(gain > 0, np.minimum(np.minimum(room, fitting), own[:, None]), 0.0)
+        how = np.where(whole, np.minimum(np.minimum(room, fitting), own[:, None]), how)
         done = open_ & (own < later)
         length[done], best[done], moves[done] = own[done], which[done], how[done]
         open_ &= ~done
