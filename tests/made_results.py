@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import made_curves
@@ -169,6 +170,11 @@ MADE: dict[str, Callable[[], list[Measured]]] = {
 }
 
 
+@cache
+def _published_cells(study: str) -> tuple[Measured, ...]:
+    return tuple(MADE[study]())
+
+
 def made_evidence(study: str, cells: list[Measured] | None = None) -> Evidence:
     """Results as the paper reports them, at its budget.
 
@@ -176,5 +182,5 @@ def made_evidence(study: str, cells: list[Measured] | None = None) -> Evidence:
         study: its name.
         cells: the cells; those of :data:`MADE` by default.
     """
-    known = tuple(MADE[study]() if cells is None else cells)
+    known = _published_cells(study) if cells is None else tuple(cells)
     return Evidence(study, "paper", len(known), known, {}, "made up")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,35 +26,56 @@ SHUFFLES = range(15)
 Keys = tuple[str | int, ...]
 
 
-class AnyNumbers(SimpleNamespace):
-    """A result whose figures are any numbers, under the names of its record; no record would allow them."""
+class AnyNumbers:
+    """A result with other figures, any numbers, under the names of its record; no record would allow them.
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
-        self.content = content
-        super().__init__(**{"bound": None} | {key: _named(value) for key, value in content.items()})
+    Args:
+        content: the right result, or a part of it, as JSON data.
+        numbers: the figures to show instead, by their paths in the whole result.
+        path: where the part stands.
+    """
+
+    def __init__(self, content: Mapping[str, Any], numbers: Mapping[Keys, float], path: Keys = ()) -> None:
+        self._content, self._numbers, self._path = content, numbers, path
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._content:
+            if name == "bound":
+                return None
+            raise AttributeError(name)
+        return _with_numbers(self._content[name], {} if name in KEPT else self._numbers, (*self._path, name))
 
 
-def _named(value: Any) -> Any:
+def _with_numbers(value: Any, numbers: Mapping[Keys, float], path: Keys) -> Any:
     if isinstance(value, Mapping):
-        return AnyNumbers(value)
-    return [_named(item) for item in value] if isinstance(value, list) else value
+        return AnyNumbers(value, numbers, path)
+    if isinstance(value, list):
+        return [_with_numbers(item, numbers, (*path, index)) for index, item in enumerate(value)]
+    return numbers.get(path, value)
 
 
-_CONTENTS: dict[int, tuple[StepResult, dict[str, Any]]] = {}  # the results themselves, so that no id is used again
+class Content(NamedTuple):
+    """A result as JSON data, and the measured numbers in it by their paths."""
+
+    result: StepResult  # itself, so that no id is used again
+    data: Mapping[str, Any]
+    numbers: Mapping[Keys, float]
 
 
-def content(result: Any) -> Mapping[str, Any]:
-    """A result as JSON data, made once."""
-    if isinstance(result, AnyNumbers):
-        return result.content
+_CONTENTS: dict[int, Content] = {}
+
+
+def content(result: StepResult) -> Content:
+    """What stands in a result, read once."""
     if id(result) not in _CONTENTS:
-        _CONTENTS[id(result)] = result, result.to_json()
-    return _CONTENTS[id(result)][1]
+        data = result.to_json()
+        _CONTENTS[id(result)] = Content(result, data, dict(_leaves(data, ())))
+    return _CONTENTS[id(result)]
 
 
-def leaves(result: Any) -> Iterator[tuple[Keys, float]]:
+def leaves(result: StepResult) -> Mapping[Keys, float]:
     """The measured numbers of a result with their paths."""
-    return _leaves(content(result), ())
+    return content(result).numbers
 
 
 def _leaves(value: Any, path: Keys) -> Iterator[tuple[Keys, float]]:
@@ -70,22 +90,14 @@ def _leaves(value: Any, path: Keys) -> Iterator[tuple[Keys, float]]:
         yield path, float(value)
 
 
-def rebuilt(result: Any, numbers: Mapping[Keys, float]) -> Any:
+def rebuilt(result: StepResult, numbers: Mapping[Keys, float]) -> Any:
     """The same result with its measured numbers taken from ``numbers``."""
-    return AnyNumbers(_rebuilt(content(result), numbers, ()))
-
-
-def _rebuilt(value: Any, numbers: Mapping[Keys, float], path: Keys) -> Any:
-    if isinstance(value, Mapping):
-        return {k: v if k in KEPT else _rebuilt(v, numbers, (*path, k)) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_rebuilt(item, numbers, (*path, index)) for index, item in enumerate(value)]
-    return numbers.get(path, value)
+    return AnyNumbers(content(result).data, numbers)
 
 
 def changed(results: Evidence, change: Callable[[list[float]], list[float]]) -> Evidence:
     """All measured numbers of a study through ``change``."""
-    known = [dict(leaves(cell.result)) for cell in results.measured]
+    known = [leaves(cell.result) for cell in results.measured]
     numbers = iter(change([number for own in known for number in own.values()]))
     cells = [
         replace(cell, result=rebuilt(cell.result, {path: next(numbers) for path in own}))
@@ -118,7 +130,7 @@ def not_numbers(results: Evidence) -> Evidence:
 
 def without_numbers(cell: Measured) -> Measured:
     """The cell with NaN instead of every number."""
-    return replace(cell, result=rebuilt(cell.result, {path: math.nan for path, _ in leaves(cell.result)}))
+    return replace(cell, result=rebuilt(cell.result, dict.fromkeys(leaves(cell.result), math.nan)))
 
 
 def mirrored(results: Evidence) -> Evidence:
@@ -127,7 +139,7 @@ def mirrored(results: Evidence) -> Evidence:
     A cell that has no other of its kind is mirrored in itself.
     """
     groups: dict[Any, list[float]] = {}
-    known = [dict(leaves(cell.result)) for cell in results.measured]
+    known = [leaves(cell.result) for cell in results.measured]
     kinds = [
         tuple(cell.place.get(key) for key in ("model", "method", "measure", "result", "formula"))
         for cell in results.measured

@@ -15,10 +15,10 @@ def lower_limits(successes: ArrayLike, trials: int, level: float) -> NDArray[np.
 
     It is above the truth with probability at most ``level``; it is 0 for k = 0.
     """
-    from scipy.stats import beta  # half a second, and stored counts are read without limits
+    from scipy.special import betaincinv  # stored counts are read without limits
 
     won = np.asarray(successes)
-    limits = beta.ppf(level, np.maximum(won, 1), trials - won + 1)
+    limits = betaincinv(np.maximum(won, 1), trials - won + 1, level)
     return np.where(won > 0, limits, 0.0)
 
 

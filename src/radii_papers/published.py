@@ -11,6 +11,7 @@ Bubeck et al. 2021, Vardi et al. 2022 and Schmidt et al. 2018.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -57,6 +58,15 @@ def facts() -> tuple[Fact, ...]:
     )
 
 
+@cache
+def _tables() -> Mapping[tuple[str, str], tuple[Fact, ...]]:
+    """The entries of every table, by paper and name."""
+    tables: dict[tuple[str, str], list[Fact]] = {}
+    for fact in facts():
+        tables.setdefault((fact.paper, fact.table), []).append(fact)
+    return {name: tuple(entries) for name, entries in tables.items()}
+
+
 def paper_name(paper: str) -> str:
     """Authors and year of a paper's text: ``paper_name("003")``."""
     papers = _content()["papers"]
@@ -82,12 +92,12 @@ def select(
         dataset: as the table names it; what is not given fits anything, here and below.
         metric: what was measured, with its unit at the end.
     """
-    wanted = {"dataset": dataset, "model": model, "method": method, "metric": metric}
+    given = {"dataset": dataset, "model": model, "method": method, "metric": metric}
+    wanted = {name: value for name, value in given.items() if value is not None}
     return tuple(
         fact
-        for fact in facts()
-        if (fact.paper, fact.table) == (paper, table)
-        and all(value is None or getattr(fact, name) == value for name, value in wanted.items())
+        for fact in _tables().get((paper, table), ())
+        if all(getattr(fact, name) == value for name, value in wanted.items())
     )
 
 
