@@ -133,14 +133,13 @@ def test_a_signal_within_an_import_is_an_interruption(
     assert main.guarded(lambda: 0) == 0  # the next command starts anew
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
-    "words",
+    ("words", "number"),
     [
-        ("train", "digits", "epochs=2000", "--model", "lenet5"),
-        ("lr-search", "digits", "epochs=2000", "--model", "lenet5", "--trials", 2, "--workers", 2),
+        (("train", "digits", "epochs=2000", "--model", "lenet5"), signal.SIGTERM),
+        (("lr-search", "digits", "epochs=2000", "--model", "lenet5", "--trials", 2, "--workers", 2), signal.SIGINT),
     ],
-    ids=["train", "lr-search"],
+    ids=["one process", "with workers"],
 )
 def test_a_signal_ends_a_command_with_a_sentence(tmp_path: Path, words: tuple[object, ...], number: int) -> None:
     process = started(*words, RADII_CHECKPOINT_SECONDS="0")

@@ -80,24 +80,34 @@ def _timeless(content: object) -> object:
     return [_timeless(item) for item in content] if isinstance(content, list) else content
 
 
+def fresh(folder: Path, before: str, run: str) -> dict[str, str]:
+    """The digests after the program in a process of its own."""
+    program = folder / "program.py"
+    program.write_text(PROGRAM.format(before=BEFORE[before], run=RUN[run]))
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("NUM_THREADS")}
+    command = [sys.executable, str(program), str(folder / "store")]
+    subprocess.run(command, env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=True, timeout=500)
+    return bits(folder / "store")
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("known")
+        patch.setenv("RADII_CACHE", str(folder / "cache"))
+        return fresh(folder, "nothing", "one")
+
+
 @pytest.mark.parametrize(
     ("before", "run"),
     [("nothing", "inline"), ("other settings", "one"), ("other imports", "one"), ("nothing", "processes")],
 )
-def test_fresh_processes_give_equal_bits(tmp_path: Path, before: str, run: str) -> None:
+def test_fresh_processes_give_equal_bits(known: dict[str, str], tmp_path: Path, before: str, run: str) -> None:
     if before == "other imports":
         pytest.importorskip("onnxruntime")
         pytest.importorskip("matplotlib")
-    environment = {key: value for key, value in os.environ.items() if not key.endswith("NUM_THREADS")}
-    results = []
-    for number, (first, way) in enumerate((("nothing", "one"), (before, run))):
-        program = tmp_path / f"{number}.py"
-        program.write_text(PROGRAM.format(before=BEFORE[first], run=RUN[way]))
-        command = [sys.executable, str(program), str(tmp_path / f"store{number}")]
-        subprocess.run(command, env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=True, timeout=500)
-        results.append(bits(tmp_path / f"store{number}"))
-    assert len(results[0]) == 5
-    assert results[0] == results[1]
+    assert len(known) == 5
+    assert fresh(tmp_path, before, run) == known
 
 
 def test_threads_are_one_unless_the_user_says_so_and_are_recorded(
