@@ -38,6 +38,10 @@ class AnyNumbers:
     def __init__(self, content: Mapping[str, Any], numbers: Mapping[Keys, float], path: Keys = ()) -> None:
         self._content, self._numbers, self._path = content, numbers, path
 
+    def other(self, numbers: Mapping[Keys, float]) -> AnyNumbers:
+        """The same with more figures replaced."""
+        return AnyNumbers(self._content, {**self._numbers, **numbers}, self._path)
+
     def __getattr__(self, name: str) -> Any:
         if name not in self._content:
             if name == "bound":
@@ -90,9 +94,9 @@ def _leaves(value: Any, path: Keys) -> Iterator[tuple[Keys, float]]:
         yield path, float(value)
 
 
-def rebuilt(result: StepResult, numbers: Mapping[Keys, float]) -> Any:
+def rebuilt(result: StepResult | AnyNumbers, numbers: Mapping[Keys, float]) -> AnyNumbers:
     """The same result with its measured numbers taken from ``numbers``."""
-    return AnyNumbers(content(result).data, numbers)
+    return result.other(numbers) if isinstance(result, AnyNumbers) else AnyNumbers(content(result).data, numbers)
 
 
 def changed(results: Evidence, change: Callable[[list[float]], list[float]]) -> Evidence:

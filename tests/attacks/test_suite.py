@@ -161,6 +161,9 @@ def test_attacks_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         attack_by_name("own_attacks:NUMBER")
 
 
+FEW_QUERIES = Square(queries=200)
+
+
 def test_inputs_are_never_changed(digits_net: nn.Module, digits: Digits) -> None:
     """A model that normalizes in place gets the result of the same function out of place."""
 
@@ -172,9 +175,9 @@ def test_inputs_are_never_changed(digits_net: nn.Module, digits: Digits) -> None
         def forward(self, x: Tensor) -> Tensor:
             return digits_net((x - 0.1) / 0.9)
 
-    x, y, ball = digits[0][1200:1230], digits[1][1200:1230], Ball("linf", 0.05)
+    x, y, ball = digits[0][1200:1208], digits[1][1200:1208], Ball("linf", 0.05)
     before = x.clone()
-    for name in ("pgd", "apgd-ce", "fab-t", "square", "minimum-norm", "noise", "blur"):
+    for name in ("pgd", "apgd-ce", "fab-t", f"{__name__}:FEW_QUERIES", "minimum-norm", "noise", "blur"):
         first, second = (attack(kind().eval(), x, y, ball, name=name) for kind in (InPlace, OutOfPlace))
         assert torch.equal(x, before)
         assert torch.equal(first.broken, second.broken)

@@ -35,7 +35,7 @@ def test_the_version_and_short_help(radii: Callable[..., Any]) -> None:
 
 def test_a_closed_pipe_is_no_failure() -> None:
     """head leaves after one line, while the table is still being written."""
-    for line in ("radii claims | head -1", "radii --help | head -1", "radii claims --json - | head -1"):
+    for line in ("radii claims | head -1", "radii --help | head -1"):
         done = shell(line)
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr

@@ -117,8 +117,13 @@ def test_all_faults_of_a_table_at_once(tmp_path: Path) -> None:
         load(str(tmp_path / "e.csv"))
 
 
+FEW_QUERIES = Square(queries=200)
+
+
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-@pytest.mark.parametrize("name", ["apgd-ce", "apgd-t", "fab-t", "square", "pgd", "minimum-norm", "noise"])
+@pytest.mark.parametrize(
+    "name", ["apgd-ce", "apgd-t", "fab-t", f"{__name__}:FEW_QUERIES", "pgd", "minimum-norm", "noise"]
+)
 def test_no_attack_changes_a_fixed_feature(norm: str, name: str) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))

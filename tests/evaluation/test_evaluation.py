@@ -189,8 +189,8 @@ def test_the_strongest_proof_is_the_default(line: tuple[nn.Linear, Tensor, Tenso
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_complete_verification_closes_brackets(norm: Norm) -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(24, 12), nn.ReLU(), nn.Linear(12, 3)).eval()
-    x = torch.rand(4, 24)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    x = torch.rand(4, 6)
     y, ball = model(x).argmax(1), Ball(norm, 0.02)
     open_ = evaluate(model, x, y, ball, suite="fast", certificate=None)
     closed = evaluate(model, x, y, ball, suite="fast", certificate=None, complete=60)

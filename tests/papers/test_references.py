@@ -27,7 +27,7 @@ def at_other_numbers(results: Evidence, chosen: Callable[[Measured], bool]) -> E
     """Every number of the chosen cells is another one."""
     draw = np.random.default_rng(0)
     cells = [
-        replace(cell, result=rebuilt(cell.result, {path: draw.uniform() for path, _ in leaves(cell.result)}))
+        replace(cell, result=rebuilt(cell.result, {path: draw.uniform() for path in leaves(cell.result)}))
         if chosen(cell)
         else cell
         for cell in results.measured
