@@ -177,7 +177,6 @@ def test_the_folder_in_which_one_works_takes_over_no_import(here: Path) -> None:
     for name in SHADOWS:
         Path(f"{name}.py").write_text(f"open('{here}/hijacked', 'a').write('{name} ')\nraise SystemExit(3)\n")
     for words in (
-        ("train", "digits", "epochs=1", "--model", "mlp"),
         ("train", "digits", "epochs=1", "--model", "mynets:net"),
         ("lr-search", "digits", "epochs=1", "--model", "mlp", "--trials", 2, "--workers", 2),
         ("audit", "digits", "--json", "a.json", "--plot", "a.svg"),

@@ -250,7 +250,8 @@ def test_a_deep_convolutional_network_is_decided(tmp_path: Path) -> None:
         assert verify(tmp_path / "net.onnx", path, seconds=60).verdict == expected
 
 
-def test_limits_are_kept(tmp_path: Path) -> None:
+def test_limits_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radii.verification._relu_split.INTEGER_SECONDS", 1.0)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(30, 60), nn.ReLU(), nn.Linear(60, 60), nn.ReLU(), nn.Linear(60, 1)).eval()
     export(model, tmp_path / "net.onnx", (30,), certificate=False)
@@ -363,6 +364,7 @@ def test_an_interrupted_search_says_how_far_it_came(tmp_path: Path, monkeypatch:
         return first(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(relu_split, "choose_splits", ended)
+    monkeypatch.setattr(relu_split, "INTEGER_SECONDS", 1.0)
     monkeypatch.setattr("radii.verification.verify.SOME_INPUTS", 0)
     answer = verify(tmp_path / "net.onnx", tmp_path / "p.vnnlib", seconds=600)
     assert answer.interrupted

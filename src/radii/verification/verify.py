@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from radii.bounds.bound_engine import Engine
 from radii.errors import InputError, checked
 from radii.verification._counterexample_search import search
 from radii.verification._goal import Goal, goals
@@ -27,7 +28,7 @@ from radii.verification.result_file import result_text
 from radii.verification.vnnlib import Query, read_query, read_text
 
 FEW_INPUTS = 20  # inputs that move, up to which boxes of inputs are split
-SOME_INPUTS = 128  # up to which this is tried first
+SOME_INPUTS = 128  # up to which this is tried first, if fewer inputs move than hidden values have no known sign
 SHARE = 0.3  # of the limits, for that
 
 
@@ -247,8 +248,9 @@ def _decided(
     if goal.radius is None and FEW_INPUTS < moving <= SOME_INPUTS and record is None and state is None:
         with torch.no_grad():
             some = limits.part(SHARE)
-            engine = deployed.engine(goal, torch.float32, limits.check, keep_forms=True)
-            answer = split_inputs(engine.watched(some.check), goal, deployed, some)
+            engine = deployed.engine(goal, torch.float32, limits.check, keep_forms=True).watched(some.check)
+            fewer = moving < _open_signs(engine, goal)
+            answer = split_inputs(engine, goal, deployed, some) if fewer else Answer("unknown")
         if answer.verdict in ("sat", "unsat") or answer.interrupted:
             return "input splitting", answer
     spent, start = 0, None if state is None else state.arrays
@@ -267,3 +269,9 @@ def _decided(
             break
         start = None if answer.left is None else answer.left()[1]
     return "input splitting" if few else "ReLU splitting", replace(answer, nodes=spent)
+
+
+def _open_signs(engine: Engine, goal: Goal) -> int:
+    """How many values before an activation may be below and above 0 somewhere: so many ReLUs may be split."""
+    known = engine.bounds(goal.domain())
+    return sum(int(((known.lower[value] < 0) & (known.upper[value] > 0)).any(0).sum()) for value in engine.bent)
