@@ -31,11 +31,19 @@ QUICK = {  # the first hour is about the commands, not about their figures
 }
 
 
+@pytest.fixture(scope="module")
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of a reader who tries page after page: what two pages train is trained once."""
+    return tmp_path_factory.mktemp("runs")
+
+
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_a_page_shows_what_happens(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, radii: Callable[..., Any]
+    page: Path, tmp_path: Path, shared_runs: Path, monkeypatch: pytest.MonkeyPatch, radii: Callable[..., Any]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if page.stem not in ("runs", "verify"):  # they show what a new store says
+        monkeypatch.setenv("RADII_RUNS", str(shared_runs))
     first_hour = page.stem == "first-hour"
 
     def command(words: list[str]) -> str:
