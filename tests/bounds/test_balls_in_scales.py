@@ -10,8 +10,8 @@ from torch import nn
 
 import radii
 from radii.attacks.minimum_norm import MinimumNorm
-from radii.bounds.coefficient_rows import least, lowest_input
 from radii.bounds.provably_robust import Bounded, domain_of
+from radii.bounds.regions import least, lowest_input
 from radii.feature_limits import FeatureLimits
 from radii.randomness import stream
 from radii.threat import Ball, Norm, radius_in

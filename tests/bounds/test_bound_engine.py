@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, ValueBounds
+from radii.bounds.regions import Domain, ValueBounds
 from radii.networks.read_torch import read_torch
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from radii.attacks.pgd import PGD
 from radii.bounds._sdp_crown import BallEngine, ball_offset
-from radii.bounds.coefficient_rows import Domain
 from radii.bounds.provably_robust import Bounded
+from radii.bounds.regions import Domain
 from radii.certificates.bound_certificate import certify
 from radii.certificates.choose import certify as certify_by_name
 from radii.certificates.choose import choose

@@ -371,7 +371,7 @@ class Times(nn.Module):
 
 def test_empty_regions_and_nan_prove_nothing() -> None:
     from radii.bounds._margin_bounds import margin_rows
-    from radii.bounds.coefficient_rows import Domain
+    from radii.bounds.regions import Domain
 
     bounded = Bounded(dense(), (6,))
     x = inputs(3).double()

@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 from tests.networks.test_read_onnx import long, node, saved, weights  # noqa: E402
 
 from radii.bounds.bound_engine import Engine  # noqa: E402
-from radii.bounds.coefficient_rows import Domain  # noqa: E402
+from radii.bounds.regions import Domain  # noqa: E402
 from radii.errors import InputError  # noqa: E402
 from radii.models.io.exported_programs import OnnxRuntime  # noqa: E402
 from radii.networks.read_onnx import load_onnx  # noqa: E402

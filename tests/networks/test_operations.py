@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain
+from radii.bounds.regions import Domain
 from radii.errors import InputError
 from radii.networks.operations.curves import CURVES, Curved
 from radii.networks.operations.products import Product

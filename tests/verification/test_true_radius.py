@@ -8,7 +8,7 @@ from torch import nn
 
 import radii
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, least
+from radii.bounds.regions import Domain, least
 from radii.certificates.choose import certify, choose
 from radii.networks.operations.pooling import MaxPool
 from radii.networks.read_torch import read_torch

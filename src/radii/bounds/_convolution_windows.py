@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from radii.bounds.coefficient_rows import Domain, ValueBounds, dot, gamma, least, relu_lines
+from radii.bounds.regions import Domain, ValueBounds, dot, gamma, least
 from radii.networks.operations.activations import Relu
 from radii.networks.operations.linear import Linear
 from radii.networks.operations.linear_maps import Convolution, Scale
@@ -159,7 +159,7 @@ def _relu(engine: Engine, known: ValueBounds, windows: _Windows, step: Relu, tot
     before = engine.program.steps[source]
     assert isinstance(before, Linear)
     shape = before.out_shape  # the ReLU may see an axis more
-    lines = relu_lines(step, known.lower[source], known.upper[source])
+    lines = step.relaxation(known.lower[source], known.upper[source])
     under, over, lift, error = (windows.under(value.view(shape)).numpy() for value in (*lines, known.error[source]))
     rows = windows.flat().contiguous()
     h, w = windows.rows.shape[2:]

@@ -15,9 +15,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from radii.bounds.alpha_crown import hidden_ascent, raised
 from radii.bounds.bound_engine import NUMBERS, Engine
-from radii.bounds.coefficient_rows import Domain
-from radii.bounds.slope_ascent import hidden_ascent, raised
+from radii.bounds.regions import Domain
 
 
 def margin_rows(prediction: Tensor, classes: int) -> Tensor:

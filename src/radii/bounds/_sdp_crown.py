@@ -42,10 +42,10 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
+from radii.bounds.alpha_crown import hidden_ascent, raised
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, ValueBounds, gamma, pick
 from radii.bounds.linear_norms import UP, in_float64, linear_norms
-from radii.bounds.slope_ascent import hidden_ascent, raised
+from radii.bounds.regions import Domain, ValueBounds, gamma, pick
 from radii.networks.operations.activations import Relu
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.networks.operations.operation import Nonlinear

@@ -26,10 +26,9 @@ import torch
 from torch import Tensor
 
 from radii.bounds._convolution_windows import both_sides, is_windowed
-from radii.bounds.coefficient_rows import (
+from radii.bounds.regions import (
     Domain,
     InputBall,
-    ReluLines,
     ValueBounds,
     dot,
     gamma,
@@ -473,6 +472,25 @@ class Engine:
         positive, negative = A.clamp_min(0), A.clamp_max(0)
         slack = dot(A.abs(), reach) * (4 * gamma(A.shape[1] + 4, self.unit))
         return (positive * under + negative * over,), dot(positive, down) + dot(negative, up) - slack
+
+
+class ReluLines(torch.autograd.Function):
+    """A . relu(z) >= back . z + constant: the lower slope where A > 0, the chord elsewhere."""
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, under: Tensor, over: Tensor, lift: Tensor) -> tuple[Tensor, Tensor]:
+        """Coefficients of z and the constant."""
+        slope = torch.where(A > 0, under, over)
+        ctx.save_for_backward(A, slope, lift)
+        return A * slope, dot(A.clamp_max(0), lift)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        """Gradients of A and of the lower slopes."""
+        A, slope, lift = ctx.saved_tensors
+        back, constant = grads
+        by_A = back * slope + (A < 0) * lift * constant[:, None].to(A.dtype)
+        return by_A, (back * A.clamp_min(0) if ctx.needs_input_grad[1] else None), None, None
 
 
 def linear_backs(step: Operation, A: Tensor) -> Sequence[Tensor]:

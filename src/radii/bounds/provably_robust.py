@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from radii.bounds._margin_bounds import crown_margins, each_margin, interval_margins, margin_rows
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain
+from radii.bounds.regions import Domain
 from radii.errors import InputError
 from radii.models.equality_check import check_agreement, check_same
 from radii.models.heads import freeze, provable

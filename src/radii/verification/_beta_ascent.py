@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from radii.bounds.slope_ascent import Adam, lower_with_slopes
+from radii.bounds.alpha_crown import Adam, lower_with_slopes
 from radii.verification._beta_crown import SignBatch
 
 ROUND, STALLED = 5, 0.005  # so many steps must raise an open bound by this share of it, or the ascent ends

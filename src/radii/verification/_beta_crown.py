@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine, Visit
-from radii.bounds.coefficient_rows import Domain, ValueBounds
+from radii.bounds.regions import Domain, ValueBounds
 from radii.verification._clipping import clipped
 from radii.verification._goal import Goal
 from radii.verification.proof import SignLeaf

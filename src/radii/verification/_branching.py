@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from radii.bounds.coefficient_rows import relu_lines
 from radii.verification._beta_crown import SignBatch
 
 CANDIDATES = 4  # ReLUs whose split is tried before one is chosen
@@ -27,7 +26,7 @@ def choose_splits(batch: SignBatch, left: Tensor, most: int) -> list[tuple[int, 
             continue
         source = batch.sources[place]
         low, high = batch.known.lower[source][left], batch.known.upper[source][left]
-        _, _, lift = relu_lines(batch.engine.relus[place], low, high)
+        _, _, lift = batch.engine.relus[place].relaxation(low, high)
         rows = A[left]
         below = torch.minimum(high, -low) * 0.5
         loss = torch.where(lift > 0, rows.clamp_min(0) * below - rows.clamp_max(0) * lift + 1e-12, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radii.bounds.coefficient_rows import Domain, lowest_input
+from radii.bounds.regions import Domain, lowest_input
 from radii.threat import Norm, length
 from radii.verification._vnnlib_cases import Case, Floats
 from radii.verification.vnnlib import Query, holds

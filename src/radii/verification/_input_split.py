@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, ValueBounds, relu_lines
+from radii.bounds.regions import Domain, ValueBounds
 from radii.verification._clipping import clipped_to_cases
 from radii.verification._counterexample_search import first_meeting
 from radii.verification._goal import Goal, Runnable
@@ -214,7 +214,7 @@ def _loss(engine: Engine, known: ValueBounds, place: int, A: Tensor) -> Tensor:
     """What a relaxed ReLU can take from each row [B, rows, d]: the chord's offset, or the gap below."""
     source = engine.program.steps[place].inputs[0]
     low, high = known.lower[source], known.upper[source]
-    _, _, lift = relu_lines(engine.relus[place], low, high)
+    _, _, lift = engine.relus[place].relaxation(low, high)
     gap = torch.where(lift > 0, torch.minimum(high, -low), 0.0)
     return (A.clamp_min(0) * gap[:, None] - A.clamp_max(0) * lift[:, None]).double()
 

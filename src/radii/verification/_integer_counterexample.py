@@ -17,7 +17,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import ValueBounds
+from radii.bounds.regions import ValueBounds
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.verification._counterexample_search import first_meeting
 from radii.verification._goal import Goal, Runnable

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, ValueBounds, least
+from radii.bounds.regions import Domain, ValueBounds, least
 from radii.verification.answer import Limits
 
 HALVINGS = 50

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, ValueBounds, gamma
+from radii.bounds.regions import Domain, ValueBounds, gamma
 from radii.networks.operations.activations import Relu
 from radii.networks.operations.curves import Curved
 from radii.networks.operations.linear import Join, Linear, Sum

@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from radii.bounds.alpha_crown import hidden_ascent
 from radii.bounds.bound_engine import Engine
-from radii.bounds.slope_ascent import hidden_ascent
 from radii.verification._beta_ascent import ascend
 from radii.verification._beta_crown import Branch, SignBatch
 from radii.verification._branching import choose_splits

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from radii.bounds.bound_engine import Check, Engine
-from radii.bounds.coefficient_rows import Domain
+from radii.bounds.regions import Domain
 from radii.errors import InputError
 from radii.models.heads import provable
 from radii.models.io.exported_programs import OnnxRuntime

@@ -66,18 +66,25 @@ class Relu(Activation):
         (lower, upper) = ends[0]
         return F.leaky_relu(lower, self.slope), F.leaky_relu(upper, self.slope)
 
-    def bands(self, lower: Tensor, upper: Tensor) -> Bands:
-        """Above: the chord. Below: a line through 0 with the slope of one piece.
+    def relaxation(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lower slope, upper slope and upper offset on [``lower``, ``upper``], rounded safely.
 
-        That of the steeper piece where the interval reaches further up than down (Zhang et al. 2018).
+        Above: the chord. Below: a line through 0 with the slope of one piece, that of the steeper piece where the
+        interval reaches further up than down (Zhang et al. 2018).
         """
-        width = (upper - lower).clamp_min(torch.finfo(lower.dtype).tiny)
-        chord = (upper - self.slope * lower) / width * UP
+        rounding = torch.finfo(lower.dtype)
+        width = (upper - lower).clamp_min(rounding.tiny)
+        chord = (upper - self.slope * lower) / width * (1 + 8 * rounding.eps)
         active, inactive = lower >= 0, upper <= 0
-        over = torch.where(active, 1.0, torch.where(inactive, self.slope, chord))
-        up = torch.where(active | inactive, 0.0, (self.slope - chord) * lower * UP)
-        under = torch.where(active | (~inactive & (upper > -lower)), 1.0, self.slope)
-        return under, torch.zeros_like(up), over, up
+        upper_slope = torch.where(active, 1.0, torch.where(inactive, self.slope, chord))
+        offset = (self.slope - chord) * lower * (1 + 8 * rounding.eps) + rounding.tiny
+        lower_slope = torch.where(active | (~inactive & (upper > -lower)), 1.0, self.slope)
+        return lower_slope, upper_slope, torch.where(active | inactive, 0.0, offset)
+
+    def bands(self, lower: Tensor, upper: Tensor) -> Bands:
+        """Its relaxation; the lower line goes through 0."""
+        lower_slope, upper_slope, offset = self.relaxation(lower, upper)
+        return lower_slope, torch.zeros_like(offset), upper_slope, offset
 
 
 RISING: dict[str, Callable[..., Tensor]] = {

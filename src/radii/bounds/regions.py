@@ -1,4 +1,4 @@
-"""Regions of inputs, bounds of values on them, and how a row of coefficients passes a ReLU or ends at the input."""
+"""Regions of inputs, bounds of values on them, and the least value of linear functions over a region."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class ValueBounds:
         )
 
     def lines(self, layer: Relu, source: int) -> tuple[Tensor, Tensor, Tensor]:
-        """:func:`relu_lines` of a ``layer`` on the value ``source``, computed once for the bounds it has."""
+        """The relaxation of a ReLU ``layer`` on the value ``source``, computed once for the bounds it has."""
         low, high = self.lower[source], self.upper[source]
         cached = self._lines.get(source)
         if cached is None or cached[0] is not low or cached[1] is not high or layer.slope != cached[2]:
-            under, over, lift = relu_lines(layer, low, high)
+            under, over, lift = layer.relaxation(low, high)
             if self.equal_slopes:
                 under = over.clamp(layer.slope, 1.0)
             cached = (low, high, layer.slope, (under, over, lift))
@@ -110,37 +110,6 @@ class ValueBounds:
 def gamma(terms: float, unit: float) -> float:
     """The relative error of a sum of ``terms`` products in any order, with the unit roundoff ``unit``."""
     return terms * unit / max(1e-3, 1 - terms * unit)
-
-
-def relu_lines(layer: Relu, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Lower slope, upper slope and upper offset of the ReLU ``layer`` on [``low``, ``high``], rounded safely."""
-    up = 1 + 8 * torch.finfo(low.dtype).eps
-    width = (high - low).clamp_min(torch.finfo(low.dtype).tiny)
-    chord = (high - layer.slope * low) / width * up
-    active, inactive = low >= 0, high <= 0
-    over = torch.where(active, 1.0, torch.where(inactive, layer.slope, chord))
-    lift = torch.where(active | inactive, 0.0, (layer.slope - chord) * low * up + torch.finfo(low.dtype).tiny)
-    under = torch.where(active | (~inactive & (high > -low)), 1.0, layer.slope)
-    return under, over, lift
-
-
-class ReluLines(torch.autograd.Function):
-    """A . relu(z) >= back . z + constant: the lower slope where A > 0, the chord elsewhere."""
-
-    @staticmethod
-    def forward(ctx: Any, A: Tensor, under: Tensor, over: Tensor, lift: Tensor) -> tuple[Tensor, Tensor]:
-        """Coefficients of z and the constant."""
-        slope = torch.where(A > 0, under, over)
-        ctx.save_for_backward(A, slope, lift)
-        return A * slope, dot(A.clamp_max(0), lift)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        """Gradients of A and of the lower slopes."""
-        A, slope, lift = ctx.saved_tensors
-        back, constant = grads
-        by_A = back * slope + (A < 0) * lift * constant[:, None].to(A.dtype)
-        return by_A, (back * A.clamp_min(0) if ctx.needs_input_grad[1] else None), None, None
 
 
 def least(A: Tensor, domain: Domain, dom: Tensor | None) -> Tensor:

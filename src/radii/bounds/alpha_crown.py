@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from radii.bounds.bound_engine import NUMBERS, Engine
-from radii.bounds.coefficient_rows import ValueBounds, dot, lowest_input
+from radii.bounds.regions import ValueBounds, dot, lowest_input
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.networks.operations.operation import Nonlinear
 

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from radii.bounds.alpha_crown import hidden_ascent, lower_with_slopes, raised
 from radii.bounds.bound_engine import Engine
-from radii.bounds.coefficient_rows import Domain, least, lowest_input
-from radii.bounds.slope_ascent import hidden_ascent, lower_with_slopes, raised
+from radii.bounds.regions import Domain, least, lowest_input
 from radii.networks.read_torch import read_torch
 
 
