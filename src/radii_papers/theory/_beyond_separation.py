@@ -2,7 +2,7 @@
 
 The theorem of Vardi et al. 2022 needs n ≤ (d + 1)/(3(max|⟨x_i, x_j⟩| + 1)) points, and its authors suspect that this is
 pessimistic. Three settings that it excludes or leaves open, by training to a tiny loss as
-:mod:`~radii_papers.theory.gradient_flow` does:
+:mod:`~radii_papers.theory._gradient_flow` does:
 
 - *logistic*: log(1 + e^(−z)) is e^(−z) where z is large, so the flow ends at the same length;
 - *n = d*: as many points as dimensions;

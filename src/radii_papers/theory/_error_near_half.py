@@ -3,7 +3,7 @@
 The theorem says that a linear classifier from n samples has expected robust error at least ½ − γ while n is of order
 ε²γ²d, up to logarithms (Schmidt et al. 2018; Eq. 18 of the slides, which drop ε²). For the mean of n samples the
 robust error is Φ(−√d (4τ² − ε m(n))/(√(1 − 4τ²) s(n))) with m, s the mean size and the root mean square of its
-coordinates (:mod:`~radii_papers.theory.bernoulli_model`), so it is ½ − γ where this margin is q = Φ⁻¹(½ + γ). For ε
+coordinates (:mod:`~radii_papers.theory._bernoulli_model`), so it is ½ − γ where this margin is q = Φ⁻¹(½ + γ). For ε
 well below τ = c d^(−¼) that is
 
     n(γ) = ε²d/(8πc⁴) · (1 + q √(π/2)/(ε√d))²,

@@ -1,7 +1,7 @@
 """How many points make 1-NN robust where only an L2-robust classifier exists: √d enters to the power d.
 
 Points of different classes are more than 2δ apart in L2. A training point closer than s = 2(δ − δ') to x makes
-1-NN in the L2 metric robust at x with radius δ' (:mod:`~radii_papers.theory.nearest_neighbor_bound` has the triangle
+1-NN in the L2 metric robust at x with radius δ' (:mod:`~radii_papers.theory._nearest_neighbor_bound` has the triangle
 inequality). A box of side s/√d has diameter s, so
 
     |B| = ⌈√d/s⌉^d = O(c^d d^(d/2)),  c = 1/s,

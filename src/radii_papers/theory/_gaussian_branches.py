@@ -2,7 +2,7 @@
 
 The upper bound of Schmidt et al. 2018 has two branches: for ε ≤ ¼ d^(−1/4) one
 sample is enough for a robust classifier, beyond it n of order ε²√d. In the notation of
-:mod:`~radii_papers.theory.gaussian_model` the robust error of the mean of n samples tends
+:mod:`~radii_papers.theory._gaussian_model` the robust error of the mean of n samples tends
 to Φ(−d^¼/c · (1/s − √(2/π) ε)), s² = 1 + c²√d/n. At the end of the first branch and n = 1
 
     Φ(−(1/√(c⁴ + c²/√d) − √(2/π)/(4c))),

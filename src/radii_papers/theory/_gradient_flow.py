@@ -1,7 +1,7 @@
 """Networks trained to a tiny loss on random points of the sphere: one short perturbation flips them all.
 
 Vardi et al. 2022 show this in experiments. A loss of 1e-30 is not yet a KKT
-point of the maximum margin problem (:mod:`radii_papers.theory.max_margin_bias`
+point of the maximum margin problem (:mod:`radii_papers.theory._max_margin_bias`
 solves for these), but the perturbation is already much shorter than the points.
 """
 

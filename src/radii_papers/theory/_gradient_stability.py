@@ -11,7 +11,7 @@ S is bracketed here: from below by ascent from the eigenvectors of the Hessian H
 
 because the changed slopes are a vector of length at most L|W|R. For small R, S = R|H|. With k = d both fall like
 1/√d, while |∇f(x)| stays: the adversary's best step changes the gradient about three times as much as a random
-one (:mod:`~radii_papers.theory.gradient_steps`), but by less and less.
+one (:mod:`~radii_papers.theory._gradient_steps`), but by less and less.
 """
 
 from __future__ import annotations

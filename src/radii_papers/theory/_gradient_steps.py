@@ -1,6 +1,6 @@
 """Gradient steps: Gaussian output weights, how the length depends on gamma, and why one gradient is enough.
 
-f(x) = Σ a_l σ(⟨w_l, x⟩) with w_l ~ N(0, I/d) and |x| = √d, as in :mod:`~radii_papers.theory.random_networks`, whose
+f(x) = Σ a_l σ(⟨w_l, x⟩) with w_l ~ N(0, I/d) and |x| = √d, as in :mod:`~radii_papers.theory._random_networks`, whose
 law needs Σ a_l² → 1 only: a_l ~ N(0, 1/k) gives the same flip probability as signs do.
 
 The law 2Φ(ts) − 1 with s = √(E σ'²/E σ²) says which length flips with probability 1 − γ:

@@ -1,6 +1,6 @@
 """Open question: does the robust sample complexity fall on data of low dimension? It does; k takes the place of d.
 
-The Gaussian model of :mod:`~radii_papers.theory.gaussian_model` inside a random subspace of k of d dimensions: mean θ
+The Gaussian model of :mod:`~radii_papers.theory._gaussian_model` inside a random subspace of k of d dimensions: mean θ
 with |θ| = √d and noise only there, while the Linf attacker moves in all d. Noise that one sample just overcomes is
 now σ = c √d k^(−1/4). The mean w of n samples stays in the subspace, |w|² = d + σ²k/n, and a random subspace has
 |w|₁ = √(2d/π)|w|, so 1% robust error takes

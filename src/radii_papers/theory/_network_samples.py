@@ -1,6 +1,6 @@
 """Open question: what do networks and their training do to the sample complexity, beyond bounds for any learner?
 
-The Gaussian model of :mod:`~radii_papers.theory.gaussian_model` in few dimensions, with an attack that is hard enough
+The Gaussian model of :mod:`~radii_papers.theory._gaussian_model` in few dimensions, with an attack that is hard enough
 to matter there. No classifier, whatever it learns from, has less robust error than the linear one of weights
 sign(θ) max(|θ| − ε, 0):
 

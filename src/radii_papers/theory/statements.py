@@ -23,7 +23,7 @@ class Statement:
     """One result of the papers, which ``radii theory NAME`` runs.
 
     Args:
-        name: as on the command line; the module of :mod:`radii_papers.theory` and its function have the same name.
+        name: as on the command line; the function of :mod:`radii_papers.theory` has this name, its module ``_name``.
         source: paper and theorem.
         takeaway: what one should remember of it, in one sentence; the last line of a run in which it holds.
     """
