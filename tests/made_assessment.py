@@ -104,6 +104,6 @@ def made_assessment(
         for name, own in scores.items()
     )
     floors = tuple(Requirement.parse(text) for text in require)
-    made = Assessment(data, "made", BALL, run, models, 0, floors=floors, options=options)
+    made = Assessment(data, "made", BALL, BALL, run, models, 0, floors=floors, options=options)
     made.__dict__["limits"] = DataLimits(("Far apart.",), 1.0, 0, 0.5, {"test": np.ones(n), "train": np.ones(n)})
     return made

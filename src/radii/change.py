@@ -268,6 +268,13 @@ def threat_words(threat: Ball | Change) -> str:
     return NORM_NAMES[threat.norm] if isinstance(threat, Ball) else threat.words
 
 
+def within_words(threat: Ball | Change) -> str:
+    """For a sentence: ``L∞ distance 0.1``, ``brightness:0.2``."""
+    return (
+        f"{threat_words(threat)} distance {format_radius(threat.radius)}" if isinstance(threat, Ball) else str(threat)
+    )
+
+
 def radius_words(threat: Ball | Change) -> str:
     """What a radius of ``threat`` measures: ``L∞ radius``, ``strength of brightness``."""
     if isinstance(threat, Ball):

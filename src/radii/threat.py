@@ -425,7 +425,7 @@ def _refuse_other_threats(name: str, text: str) -> None:
     if name in KINDS:
         raise InputError(
             f"{text} is a change of images, and a norm ball is needed here, as linf:8/255. "
-            "Changes are for evaluate, attack, certify and gate."
+            "Changes are for evaluate, attack, certify, gate and assess."
         )
     if re.fullmatch(r"l_?0", name):
         raise InputError(

@@ -97,3 +97,11 @@ def test_assess_takes_features(radii: Callable, tmp_path: Path) -> None:
     page = (tmp_path / "wine.html").read_text()
     assert "13 features in 3 classes" in page
     assert "What more data would bring" not in page
+
+
+def test_commands_that_take_no_change_say_which_do(radii: Callable) -> None:
+    for command in (("audit", "digits"), ("train", "digits", "--recipe", "robust"), ("doctor", "MODEL", "digits")):
+        refused = radii(*command, "--threat", "brightness:0.3")
+        assert refused.code == 2
+        assert "Changes are for evaluate, attack, certify, gate and assess" in refused.err
+    assert "leave --suite fast out" in radii("assess", "digits", "--threat", "gamma:0.3", "--suite", "fast").err

@@ -31,7 +31,7 @@ def assess(
     weights: options.EveryWeights = None,
     interface: options.ModelInterface = options.PLAIN,
     references: Annotated[bool, typer.Option(help="Train radii's three classifiers and show them, too.")] = True,
-    threat: options.OptionalThreat = None,
+    threat: options.OptionalThreatOrChange = None,
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the training data.", callback=options.between(1, options.MOST))
     ] = None,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from radii.runs.store import Store
     from radii.threat import Ball
 
-TAKE_CHANGES = ("evaluate", "attack", "certify")
+TAKE_CHANGES = ("evaluate", "attack", "certify", "assess")
 MOST = 10**9  # of anything that is counted
 LONGEST_SECONDS = 1e9  # thirty years
 DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|xla|meta)(:\d+)?")
@@ -132,6 +132,7 @@ _THREAT = "NORM:RADIUS[,nobox], for example linf:8/255 or l2:0.5"
 _OR_CHANGE = f"{_THREAT}, or a change of images, as brightness:0.2"
 Threat = Annotated[str, typer.Option("--threat", help=f"{_OR_CHANGE}.")]
 OptionalThreat = Annotated[str | None, typer.Option("--threat", help=f"{_THREAT}.")]
+OptionalThreatOrChange = Annotated[str | None, typer.Option("--threat", help=f"{_OR_CHANGE}.")]
 Threats = Annotated[list[str] | None, typer.Option("--threat", help=f"{_OR_CHANGE}; may be repeated.")]
 NormName = Annotated[
     str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from radii.change import Change, radius_words, threat_words
 from radii.evaluation.accuracy import Accuracy, comparing, radius_quantile
 from radii.evaluation.curves import curve_chart
 from radii.evaluation.examples import worst_examples
@@ -20,6 +21,7 @@ from radii.report.findings import (
     class_finding,
     confusions,
     data_finding,
+    data_radius,
     most_proved,
     training_finding,
     verdict,
@@ -157,9 +159,9 @@ def _points(assessment: Assessment) -> Explorer:
     return explorer(scores, assessment.data.test, rows, f"{len(rows):,} test points", near)
 
 
-def _threat_words(ball: Ball) -> str:
+def _threat_words(threat: Ball | Change) -> str:
     """``L2, ε = 0.5``."""
-    return f"{NORM_NAMES[ball.norm]}, ε = {format_radius(ball.radius)}"
+    return f"{threat_words(threat)}, ε = {format_radius(threat.radius)}"
 
 
 def _subtitle(assessment: Assessment) -> str:
@@ -178,6 +180,8 @@ def _size(assessment: Assessment) -> str:
     """What a distance of ε is to an eye."""
     ball, data = assessment.ball, assessment.data
     epsilon, values = format_radius(ball.radius), prod(data.shape)
+    if isinstance(ball, Change):
+        return f"A radius is a {radius_words(ball)}; clipping to [0, 1] is part of the change."
     if not data.train.is_image:
         return "Distances count in units of each feature." if ball.scale or ball.unit else ""
     if ball.norm == "linf":
@@ -196,13 +200,14 @@ def _headline(assessment: Assessment, best: AssessedModel) -> Cards:
     tried, found = best.scores.certificate_method is not None, bool(np.isfinite(broken))
     held = "half of the points are proved at least up to this distance" if tried else "no certificate was tried or fits"
     lost = "half of the points were broken at or below this distance" if found else "fewer than half were broken"
-    cards = (
+    cards = [
         Card("proved", _number(proved, "down"), held, "proved", "≤"),
         _truth(assessment, best),
         Card("broken", _number(broken, "up") if found else MISSING, lost, "broken"),
-        Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"),
-    )
-    return Cards(cards, f"{best.name}: median radius over all test points (0 if misclassified)")
+    ]
+    if isinstance(assessment.ball, Ball):  # the distances of the data are in its norm
+        cards.append(Card("possible", _number(possible), f"half the distance to another class{beyond}", "possible"))
+    return Cards(tuple(cards), f"{best.name}: median radius over all test points (0 if misclassified)")
 
 
 def _truth(assessment: Assessment, best: AssessedModel) -> Card:
@@ -233,22 +238,23 @@ def _separation(assessment: Assessment) -> ChartSpec:
         for d in values
     ]
     share = assessment.limits.share_possible
-    epsilon = format_radius(assessment.ball.radius)
+    around = assessment.around
+    epsilon = data_radius(assessment)
     title = (
-        f"All points are far enough apart: ε = {epsilon} is possible for every test point"
+        f"All points are far enough apart: {epsilon} is possible for every test point"
         if share == 1
-        else f"ε = {epsilon} is possible for {share:.1%} of the test points"
+        else f"{epsilon} is possible for {share:.1%} of the test points"
     )
     return ChartSpec(
         "histogram",
         rows,
-        Field("radius", f"possible radius: half the {NORM_NAMES[assessment.ball.norm]} distance to another class"),
+        Field("radius", f"possible radius: half the {NORM_NAMES[around.norm]} distance to another class"),
         series="split",
         first_color=OTHER_COLORS,
         title=title,
         note="Two points of different classes cannot both be robust beyond half their distance. The smallest is "
         f" {_number(assessment.limits.least_distance / 2)}.",
-        rules=[Rule(assessment.ball.radius, f"ε = {epsilon}")],
+        rules=[Rule(around.radius, epsilon)],
     )
 
 

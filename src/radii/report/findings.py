@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from radii.change import within_words
 from radii.evaluation.accuracy import Accuracy
 from radii.evaluation.requirement import Requirement
 from radii.evaluation.scores import ClassScores, Scores
@@ -62,7 +63,7 @@ def _bracket(assessment: Assessment, model: AssessedModel) -> str:
     scores, ball = model.scores, assessment.ball
     what = "test images" if assessment.data.train.is_image else "test points"
     name = f"The {model.name} network, trained here as a reference," if model.name in REFERENCES else model.name
-    within = f"within {NORM_NAMES[ball.norm]} distance {format_radius(ball.radius)}"
+    within = f"within {within_words(ball)}"
     proved, unbroken = scores.robust.proved, scores.robust.unbroken
     total, wrong = proved.total, proved.total - scores.clean.correct
     lost, left = total - unbroken.correct, unbroken.correct - proved.correct
@@ -100,11 +101,18 @@ def judgement(scores: Scores, floor: Requirement) -> str:
     return f"{floor} is not decided: {interval} contains it."
 
 
+def data_radius(assessment: Assessment) -> str:
+    """The radius at which the data is measured: ``ε = 0.5``, or ``L2 0.5`` where the threat is no ball."""
+    around = assessment.around
+    name = "ε =" if around == assessment.ball else NORM_NAMES[around.norm]
+    return f"{name} {format_radius(around.radius)}"
+
+
 def data_finding(assessment: Assessment) -> str:
     """What the data allows."""
     share = assessment.limits.share_possible
     whom = "every test point" if share == 1 else f"{share:.0%} of the test points"
-    return f"The data allows ε = {format_radius(assessment.ball.radius)} for {whom}"
+    return f"The data allows {data_radius(assessment)} for {whom}"
 
 
 def training_finding(assessment: Assessment) -> str:

@@ -15,6 +15,7 @@ from radii.runs.model_source import command_words
 from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.assessment_defaults import PHOTO, REFERENCES
 from radii.tables import format_radius, listed, round_toward
+from radii.threat import Ball
 
 SECONDS = 10  # that are proposed for complete verification of a point
 WEAKER = ("fast", "pgd", "sampled", "black-box")  # suites that leave out attacks of the standard one
@@ -170,7 +171,8 @@ def _can_be_completed(assessment: Assessment, model: AssessedModel) -> bool:
     """Whether complete verification is possible and was not tried."""
     own = model.scores
     tried = any("Complete verification" in note for note in own.notes)
-    return assessment.ball.norm != "l1" and own.certificate_method is not None and not tried
+    possible = isinstance(assessment.ball, Ball) and assessment.ball.norm != "l1"
+    return possible and own.certificate_method is not None and not tried
 
 
 def _duration(seconds: int) -> str:
@@ -191,7 +193,7 @@ def _confused(assessment: Assessment, model: AssessedModel) -> Iterator[Issue]:
         f"{first['points']} of {first['of']} points of class {first['class']} are read as {first['becomes']} after an "
         f"attack; {broken} points were broken in all. Look at the distance between the classes in the data."
     )
-    again = ["radii", "audit", assessment.source, "--norm", assessment.ball.norm]
+    again = ["radii", "audit", assessment.source, "--norm", assessment.around.norm]
     again += ["--pairs", "pairs.png"] if assessment.data.train.is_image else []
     yield Issue("low", f"{model.name}: {first['class']} is read as {first['becomes']}", evidence, shlex.join(again))
 
@@ -213,7 +215,7 @@ def _points(assessment: Assessment) -> Iterator[Issue]:
 
 def _data(assessment: Assessment) -> Iterator[Issue]:
     """What stands against the data: two labels for one input, classes that are too close."""
-    limits, ball = assessment.limits, assessment.ball
+    limits, ball = assessment.limits, assessment.around
     audit = shlex.join(["radii", "audit", assessment.source, "--threat", str(ball)])
     if limits.contradictory:
         evidence = f"{limits.contradictory} training inputs have several labels; no classifier can be right on all."

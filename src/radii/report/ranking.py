@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from radii.change import within_words
 from radii.evaluation.paired import paired_difference
 from radii.studies.assess import AssessedModel, Assessment
 from radii.studies.assessment_defaults import REFERENCES
-from radii.tables import format_radius, listed
-from radii.threat import NORM_NAMES
+from radii.tables import listed
 
 ERROR = 0.05  # probability that one of the answers is wrong
 
@@ -59,7 +59,7 @@ def ranking(assessment: Assessment) -> str:
     best = max(models, key=lambda model: (len(below[model.name]), model.scores.robust.proved.value))
     proved = best.scores.robust.proved
     lost, rest = below[best.name], [m for m in models if m is not best and m.name not in below[best.name]]
-    within = f"Within {NORM_NAMES[assessment.ball.norm]} distance {format_radius(assessment.ball.radius)}"
+    within = f"Within {within_words(assessment.ball)}"
     left = listed([f"{model.scores.robust.unbroken.correct} of {_named(model)}" for model in rest])
     if not lost:
         shares = f"{_named(best)} is proved correct on {proved.correct} points, attacks left {left}"

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii import progress
-from radii.change import Change
+from radii.change import Change, threat_of
+from radii.change_kinds import GRID
 from radii.data.dataset import Data
 from radii.errors import InputError, checked
 from radii.evaluation.evaluate import look_first
@@ -20,7 +21,7 @@ from radii.evaluation.requirement import Requirement
 from radii.evaluation.scores import Scores
 from radii.geometry.audit import Audit
 from radii.models.classifier import torch_device
-from radii.runs.component_specs import DataSpec, ball_on, choose_rows
+from radii.runs.component_specs import DataSpec, choose_rows, threat_on
 from radii.runs.executors import run_steps
 from radii.runs.model_source import ModelSource, command_words, load_model
 from radii.runs.planning import data_spec
@@ -108,7 +109,8 @@ class Assessment:
 
     data: Data
     source: str
-    ball: Ball
+    ball: Ball | Change
+    around: Ball  # in which the data is measured and references are trained: the threat itself where it is a ball
     audit: Run
     models: tuple[AssessedModel, ...]
     seed: int
@@ -201,7 +203,8 @@ class AssessmentPlan:
 
     data: Data
     source: str
-    ball: Ball
+    ball: Ball | Change
+    around: Ball
     why_threat: str
     seed: int
     trainings: dict[str, Train]
@@ -233,8 +236,8 @@ class AssessmentPlan:
         outlook = self.curve.forecast(store) if self.curve is not None and grown else None
         audit = Run(store.folder(self.audit))
         return Assessment(
-            self.data, self.source, self.ball, audit, tuple(models), self.seed, outlook, self.why_threat, self.floors,
-            self.options,
+            self.data, self.source, self.ball, self.around, audit, tuple(models), self.seed, outlook, self.why_threat,
+            self.floors, self.options,
         )  # fmt: skip
 
 
@@ -243,7 +246,7 @@ class AssessmentRequest:
     """What is assessed and how; the fields are the arguments of :func:`assess`."""
 
     data: str | Data
-    threat: Ball | str | None = None
+    threat: Ball | Change | str | None = None
     models: Mapping[str, ModelSource] = field(default_factory=dict)
     references: bool = True
     epochs: int | None = None
@@ -259,13 +262,16 @@ class AssessmentRequest:
         spec = data_spec(self.data, store)
         loaded = spec.load()
         usual = usual_threat(loaded) if self.threat is None else None
-        ball = usual.ball if usual else Ball.of(cast(Ball | str, self.threat))
-        ball_on(ball, loaded)  # a radius without a unit is questioned before any work
+        ball = usual.ball if usual else threat_of(cast(Ball | Change | str, self.threat))
+        threat_on(ball, loaded)  # a radius without a unit is questioned before any work
+        around = ball if isinstance(ball, Ball) else usual_threat(loaded).ball
+        self._check_suite(ball)
         own = {_unlike(name, REFERENCES): source for name, source in self.models.items()}
         if not own and not self.references:
             raise InputError("There is nothing to assess: give a model, or leave the references in.")
-        trainings = classifiers(spec, loaded, ball, self.epochs, self.seed) if self.references else {}
-        wanted = (not own and len(loaded.train) <= INPUTS_SHOWN) if self.forecast is None else self.forecast
+        trainings = classifiers(spec, loaded, around, self.epochs, self.seed) if self.references else {}
+        small = not own and len(loaded.train) <= INPUTS_SHOWN and ball is around
+        wanted = small if self.forecast is None else self.forecast
         certified = next((name for name in trainings if name in CERTIFIED), None)
         everyone = {**own, **trainings}
         evaluations = {name: self._evaluation(model, spec, ball, loaded) for name, model in everyone.items()}
@@ -276,15 +282,23 @@ class AssessmentRequest:
             loaded,
             self.data if isinstance(self.data, str) else self.data.name,
             ball,
+            around,
             "" if usual is None else str(usual),
             self.seed,
             trainings,
             evaluations,
-            AuditStep(data=spec, norm=ball.norm, epsilon=ball.radius, unit=ball.unit),
-            _curve(trainings[certified], loaded, ball, certified) if wanted and certified else None,
+            AuditStep(data=spec, norm=around.norm, epsilon=around.radius, unit=around.unit),
+            _curve(trainings[certified], loaded, around, certified) if wanted and certified else None,
             tuple(_floor(text, ball) for text in self.require),
             self._options(),
         )
+
+    def _check_suite(self, threat: Ball | Change) -> None:
+        """Refuse a suite where the threat has an attack of its own."""
+        if isinstance(threat, Change) and self.suite != "standard":
+            raise InputError(
+                f"Changes of images are attacked by a grid of their strengths; leave --suite {self.suite} out."
+            )
 
     def _options(self) -> tuple[str, ...]:
         """The models and what differs from the defaults, as words of the command line."""
@@ -295,14 +309,15 @@ class AssessmentRequest:
         words += [] if not self.complete else ["--complete", f"{self.complete:g}"]
         return tuple(words)
 
-    def _evaluation(self, model: ModelSource, spec: DataSpec, ball: Ball, data: Data) -> Evaluate:
+    def _evaluation(self, model: ModelSource, spec: DataSpec, ball: Ball | Change, data: Data) -> Evaluate:
         """A model without gradients meets its own suite; complete verification is divided among several steps."""
-        divided = self.complete > 0 and self.suite != "sampled"
+        changed = isinstance(ball, Change)
+        divided = self.complete > 0 and self.suite != "sampled" and not changed
         return Evaluate(
             model=model,
             data=spec,
             ball=ball,
-            suite=getattr(model, "suite", "") or self.suite,
+            suite=GRID if changed else getattr(model, "suite", "") or self.suite,
             points=self.points,
             seed=self.seed,
             complete=self.complete,
@@ -313,7 +328,7 @@ class AssessmentRequest:
 @checked
 def assess(
     data: str | Data,
-    threat: Ball | str | None = None,
+    threat: Ball | Change | str | None = None,
     *,
     models: Mapping[str, ModelSource] | None = None,
     references: bool = True,
@@ -337,8 +352,9 @@ def assess(
 
     Args:
         data: a name as on the command line, or a dataset in memory.
-        threat: a ball or its text, for example ``l2:0.5``; :func:`~radii.studies.assessment_defaults.usual_threat` by
-            default.
+        threat: a ball or its text, for example ``l2:0.5``; or a change of images, as ``brightness:0.2``: then the
+            data is measured, and references are trained, at the default, which is
+            :func:`~radii.studies.assessment_defaults.usual_threat`.
         models: the user's own models by name, as :func:`radii.runs.model_source.find_model` finds them.
         references: train the three classifiers of this package and show them beside the user's models.
         epochs: passes over the training data; by default as many as show each classifier about 30,000
@@ -377,14 +393,21 @@ def _look_first(name: str, source: ModelSource, store: Store, data: Data) -> Non
     look_first(model.to(device), x.to(device), y.to(device), data.test.box)
 
 
-def _floor(text: str, ball: Ball) -> Requirement:
+def _floor(text: str, ball: Ball | Change) -> Requirement:
     """What ``text`` requires; it must be about the threat of the assessment."""
     floor = Requirement.parse(text)
-    if floor.corruption is not None or isinstance(floor.ball, Change):
+    if floor.corruption is not None:
         raise InputError(f"{text!r} is no requirement of an assessment; radii gate takes it.")
-    if floor.ball is not None and (floor.ball.norm, floor.ball.radius) != (ball.norm, ball.radius):
+    if floor.ball is not None and not _are_one(floor.ball, ball):
         raise InputError(f"{text!r} is about another threat than the assessment, {ball}; give --threat {floor.ball}.")
     return floor
+
+
+def _are_one(first: Ball | Change, second: Ball | Change) -> bool:
+    """Whether two threats are of one norm or kind, and of one radius; what a table adds to a ball does not count."""
+    if isinstance(first, Ball) and isinstance(second, Ball):
+        return (first.norm, first.radius) == (second.norm, second.radius)
+    return first == second
 
 
 def _unlike(name: str, taken: tuple[str, ...]) -> str:

@@ -40,7 +40,8 @@ def section(assessment: Assessment) -> Section | None:
 
 def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
     """Every statement that can be judged by an assessment, in the order of the report."""
-    judged = [_separated, _without_contradictions, _nearest_neighbor_falls_short, _proved_below_broken]
+    judged = [_without_contradictions, _nearest_neighbor_falls_short, _proved_below_broken]
+    judged = [_separated, *judged] if assessment.around == assessment.ball else judged  # ε is a distance
     names = {model.name for model in assessment.models}
     if STANDARD in names and names & {*CERTIFIED}:
         judged += [_broken_where_proved, _accuracy_above_proved]
@@ -49,7 +50,7 @@ def observations(assessment: Assessment) -> tuple[ObservedClaim, ...]:
 
 def _separated(assessment: Assessment) -> ObservedClaim:
     """Classes farther apart than 2 epsilon."""
-    least, epsilon = assessment.limits.least_distance, assessment.ball.radius
+    least, epsilon = assessment.limits.least_distance, assessment.around.radius
     return ObservedClaim(
         "Points of different classes are more than 2ε apart, so a robust and accurate classifier exists on them.",
         "Yang et al. 2020, separation",
