@@ -1,7 +1,7 @@
 """VNN-LIB files: properties are read, robustness at a point is written, counterexamples are read back.
 
-:func:`read_query` reads a property for :func:`radii.verification.verify.verify`. What is written declares inputs X_i and
-outputs Y_j, bounds every X_i by the Linf ball around one input, and asserts the negation of robustness: some other
+:func:`read_query` reads a property for :func:`radii.verification.verify.verify`. What is written declares inputs X_i
+and outputs Y_j, bounds every X_i by the Linf ball around one input, and asserts the negation of robustness: some other
 class's logit is at least the label's. ``unsat`` means robust, ``sat`` comes with a counterexample in the same format,
 which :func:`read_counterexample` turns into an input.
 """
