@@ -54,6 +54,20 @@ def fit(
     return model, history
 
 
+def test_gradients_are_clipped_to_their_length() -> None:
+    """One step of plain SGD moves the weights by the rate times the length that is allowed."""
+    moves = []
+    for clip in (0.0, 1e-3):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+        before = nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+        optimizer = Optimizer(lr=0.5, schedule="constant", momentum=0.0, clip_gradient=clip)
+        fit(Recipe(steps=1, batch_size=32, optimizer=optimizer), model=model)
+        moves.append(float((nn.utils.parameters_to_vector(model.parameters()).detach() - before).norm()))
+    assert moves[0] > 1e-2
+    assert moves[1] == pytest.approx(0.5e-3, rel=1e-2)
+
+
 def test_it_learns() -> None:
     model, history = fit(Recipe(epochs=6, batch_size=32, augmentation=Augmentation(crop=1)))
     assert accuracy_on(model, blobs()) > 0.95

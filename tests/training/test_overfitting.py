@@ -67,6 +67,15 @@ def test_held_out_points_do_not_train() -> None:
     assert len(held_out.rest) == 96
     rows = {row.tobytes() for row in held_out.rest.x}
     assert not any(row.numpy().tobytes() in rows for row in held_out.x)
+    seen = set[bytes]()
+
+    class Watching(Fooled):
+        def loss(self, model: nn.Module, x: Tensor, y: Tensor, progress: TrainingProgress) -> Loss:
+            seen.update(row.numpy().tobytes() for row in x)
+            return super().loss(model, x, y, progress)
+
+    train(network(), points(), Watching("linf:0.1"), RECIPE, seed=0)  # 20 batches of 16: each of 96 points thrice
+    assert seen == rows
 
 
 class _StopError(Exception):

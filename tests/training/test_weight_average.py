@@ -46,6 +46,20 @@ def test_the_formula() -> None:
     assert abs(float(model.weight.detach()) - expected) < 1e-3
 
 
+def test_statistics_are_averaged_and_counts_are_copied() -> None:
+    model, expected = nn.BatchNorm1d(1), 0.0
+    average = WeightAverage(model, 0.8)
+    for step in range(1, 60):
+        model.running_mean.fill_(step)
+        model.num_batches_tracked.fill_(step)
+        average.follow(model, step)
+        decay = min(0.8, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * step
+    average.give(model)
+    assert abs(float(model.running_mean) - expected) < 1e-3
+    assert int(model.num_batches_tracked) == 59
+
+
 def test_training_does_not_see_it_and_ends_with_it(tmp_path: Path) -> None:
     plain = fit(Recipe(steps=20, batch_size=16))
     averaged = fit(Recipe(steps=20, batch_size=16, average=0.9), tmp_path / "c.safetensors")
