@@ -9,12 +9,14 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from radii.errors import InputError
+from radii.evaluation.accuracy import Accuracy, Bracket
 from radii.report import html
 from radii.report.galleries import Example, Gallery, Picture
-from radii.report.html import Card, Cards, Commands, Prose, Report, Section
+from radii.report.html import Bar, Card, Cards, Commands, Prose, Report, Section
 from radii.tables import Field, Table
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
@@ -50,6 +52,24 @@ def dozen(dozen_page: Path) -> Elements:
 def policy(page: Elements) -> dict[str, list[str]]:
     content = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv"))
     return {words[0]: words[1:] for words in (part.split() for part in content.split(";"))}
+
+
+@pytest.mark.parametrize(
+    ("proved", "unbroken", "clean", "parts"),
+    [
+        (30, 50, 80, [("proved", 0, 15), ("open", 15, 10), ("broken", 25, 15), ("wrong", 40, 60)]),
+        (0, 200, 200, [("open", 0, 100)]),
+        (200, 200, 200, [("proved", 0, 100)]),
+        (0, 0, 0, [("wrong", 0, 100)]),
+        (20, 20, 20, [("proved", 0, 10), ("wrong", 10, 90)]),
+    ],
+)
+def test_a_bar_counts_all_points(proved: int, unbroken: int, clean: int, parts: list[tuple[str, float, float]]) -> None:
+    """Every part is a share of all 200 points, also of those that are wrong without any change."""
+    bar = Bar("net", Accuracy(clean, 200), Bracket(Accuracy(proved, 200), Accuracy(unbroken, 200)))
+    assert [tone for tone, _, _ in bar.parts] == [tone for tone, _, _ in parts]
+    assert np.array([place for _, *place in bar.parts]) == pytest.approx(np.array([place for _, *place in parts]))
+    assert bar.said == f"proved {proved / 200:.0%}, unbroken {unbroken / 200:.0%}"
 
 
 def test_policy_pins_every_script_and_style_and_allows_nothing_else(demo: Elements) -> None:

@@ -54,6 +54,18 @@ def fit(
     return model, history
 
 
+def test_accuracy_is_that_of_eval_mode() -> None:
+    """Dropout of most features, and statistics of the batch, change answers in train mode alone."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Dropout(0.9), nn.Linear(64, 3)).train()
+    data = blobs(300)
+    x, y = data.tensors()
+    there = accuracy_on(model, data)
+    assert model.training
+    with torch.no_grad():
+        assert there == float((model.eval()(x).argmax(1) == y).double().mean())
+
+
 def test_gradients_are_clipped_to_their_length() -> None:
     """One step of plain SGD moves the weights by the rate times the length that is allowed."""
     moves = []
