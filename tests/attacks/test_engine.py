@@ -20,7 +20,7 @@ from radii.attacks.square import Square
 from radii.errors import InputError
 from radii.models.classifier import predict
 from radii.randomness import stream
-from radii.threat import Ball
+from radii.threat import Ball, Norm
 
 ATTACKS: dict[str, Attack] = {
     "pgd": PGD(steps=10, step=0.25),
@@ -54,6 +54,34 @@ def test_successes_are_real(attack: Attack, ball: Ball, digits_net: nn.Module, d
     assert torch.equal(result.x_adv[~result.broken], x[~result.broken])
     assert result.broken[predict(digits_net, x) != y].all(), "clean mistakes count as broken"
     assert (result.queries >= 1).all()
+
+
+@every_attack
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_the_model_is_asked_in_the_box_alone(attack: Attack, norm: Norm, digits: tuple[Tensor, Tensor]) -> None:
+    """In the ball alone, too, but for searches of the smallest change and Auto-PGD's first steps in L1, by design."""
+    x, y = digits[0][:4], digits[1][:4]
+    ball = Ball(norm, {"linf": 0.3, "l2": 1.0, "l1": 4.0}[norm])
+    asked: list[Tensor] = []
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    with torch.no_grad():
+        net[1].weight.mul_(0.01)
+        net[1].bias.copy_(10.0 * torch.eye(10)[y[0]])  # nothing breaks the first class: its searches do all their steps
+
+    class Seen(nn.Module):
+        def forward(self, batch: Tensor) -> Tensor:
+            asked.append(batch.detach().clone())
+            return net(batch)
+
+    attack(Seen(), x, y[:1].repeat(4), ball, stream(0, "test"))
+    points = torch.cat(asked)
+    assert float(points.min()) >= 0
+    assert float(points.max()) <= 1
+    if not isinstance(attack, FAB | MinimumNorm) and not (isinstance(attack, APGD) and norm == "l1"):
+        near = Ball(norm, ball.radius * (1 + 1e-5))
+        reached = torch.stack([near.contains(points, one[None].expand_as(points)) for one in x]).any(0)
+        assert reached.all()
 
 
 @every_attack
