@@ -23,7 +23,7 @@ from radii.runs.component_specs import DataSpec, FileSpec
 from radii.runs.planning import train_step
 from radii.runs.step import STEPS, Step, result_type
 from radii.runs.step_results import CertifiedAccuracy, StepResult, parse_result
-from radii.runs.steps import AttackStep, AuditStep, Certify, Evaluate, Gate, Prove, Verify
+from radii.runs.steps import AttackStep, AuditStep, Certify, Corruptions, Evaluate, Gate, Prove, Verify
 from radii.runs.steps.verify_step import NetworkFile
 from radii.runs.store import Store, Workspace
 from radii.threat import Ball
@@ -56,6 +56,7 @@ def cheapest() -> dict[str, Step]:
         "evaluate": Evaluate(model=network, data=data, ball=ball, suite="fast", points=20),
         "attack": AttackStep(model=network, data=data, ball=ball, attack="pgd", points=20),
         "certify": certify,
+        "corruptions": Corruptions(model=network, data=data, points=4),
         "gate": Gate(model=network, data=data, requirements=("clean>=0.1",), least=10, points=20),
         "prove": Prove(model=network, data=data, ball=ball, points=20, method="ibp"),
         "theory": entry("theory", name="r-separation", arguments={}, seed=0),

@@ -42,6 +42,9 @@ def assess(
     ] = None,
     complete: options.Complete = 0.0,
     require: options.OptionalRequire = None,
+    corruptions: Annotated[
+        bool, typer.Option("--corruptions", help="Add accuracies under fifteen common corruptions of images.")
+    ] = False,
     workers: options.Workers = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The report, .html.", callback=options.own_by_default)
@@ -67,7 +70,7 @@ def assess(
     folder = options.open_store(store, device)
     own = _own_models(dataset, folder, model or [], weights or [], interface)
     request = AssessmentRequest(
-        dataset, threat, own, references, epochs, points, suite, seed, forecast, complete, require or ()
+        dataset, threat, own, references, epochs, points, suite, seed, forecast, complete, require or (), corruptions
     )
     with terminal.progress_shown():
         plan = request.plan(folder)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from radii.change import Change, radius_words, threat_words
+from radii.data.corruptions import SEVERITIES
 from radii.evaluation.accuracy import Accuracy, comparing, radius_quantile
 from radii.evaluation.curves import curve_chart
 from radii.evaluation.examples import worst_examples
@@ -20,6 +21,7 @@ from radii.report.findings import (
     bracket_finding,
     class_finding,
     confusions,
+    corruption_finding,
     data_finding,
     data_radius,
     most_proved,
@@ -52,6 +54,10 @@ POINTS = (
 )
 MEDIANS = "Medians are over all points; a wrongly classified point counts 0."
 MOST_CLASSES = 20  # that have a bar
+CORRUPTIONS = (
+    "Accuracy on the test points of the report, corrupted by radii's own code: not comparable with published corrupted "
+    "test sets. Nothing is proved about corruptions."
+)
 OTHER_COLORS = 3  # blue, orange and teal mean proved, broken and possible
 SECTIONS = Registry("section", {})
 
@@ -81,6 +87,8 @@ def page(assessment: Assessment) -> Report:
     if data.train.is_image and data.shape[0] in (1, 3):
         pictures = tuple(_gallery(assessment, model) for model in assessment.models)
         sections.insert(3, Section("Images that break with the smallest change", pictures, short="Images"))
+    if assessment.corrupted:
+        sections.append(Section(corruption_finding(assessment), _corruptions(assessment), CORRUPTIONS, "Corruptions"))
     if assessment.forecast is not None:
         sections.append(Section("What more data would bring", _growth(assessment.forecast), GROWTH, "More data"))
     sections += published_sections(assessment).values()
@@ -398,6 +406,21 @@ def _gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Ga
     return Gallery(
         title, tuple(examples), f"By the {model.scores.suite} suite within {_threat_words(assessment.ball)}."
     )
+
+
+def _corruptions(assessment: Assessment) -> tuple[Table, ...]:
+    """Accuracy by kind and severity, a table for each model."""
+    tables = []
+    for name, own in assessment.corrupted.items():
+        rows: list[dict[str, Any]] = [
+            {"kind": each.kind, "mean": sum(each.correct) / (len(each.correct) * own.points)}
+            | {str(level): count / own.points for level, count in enumerate(each.correct, 1)}
+            for each in own.kinds
+        ]
+        levels = [Field(str(level), f"severity {level}", percent=True) for level in range(1, SEVERITIES + 1)]
+        title = f"{name}: clean {own.clean / own.points:.1%}, mean over all kinds and severities {own.mean:.1%}"
+        tables.append(table(rows, ["kind", *levels, Field("mean", percent=True)], title))
+    return tuple(tables)
 
 
 def _growth(forecast: Forecast | str) -> tuple[ChartSpec | Prose, ...]:

@@ -115,6 +115,16 @@ def data_finding(assessment: Assessment) -> str:
     return f"The data allows {data_radius(assessment)} for {whom}"
 
 
+def corruption_finding(assessment: Assessment) -> str:
+    """The kind under which the report's subject is right least often."""
+    best = most_proved(assessment)
+    name = best.name if best.name in assessment.corrupted else next(iter(assessment.corrupted))
+    own = assessment.corrupted[name]
+    worst = min(own.kinds, key=lambda each: sum(each.correct))
+    share = sum(worst.correct) / (own.points * len(worst.correct))
+    return f"Corruptions: {name} is right on {own.mean:.0%} of the images, and on {share:.0%} under {worst.kind}"
+
+
 def training_finding(assessment: Assessment) -> str:
     """The clean accuracy of each classifier on the points of the report, the highest first."""
     order = sorted(assessment.models, key=lambda model: -model.scores.clean.value)

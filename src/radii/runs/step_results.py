@@ -187,6 +187,31 @@ class AttackStepResult(StepResult):
         return f"unbroken {self.unbroken.value:.1%}"
 
 
+class KindAccuracy(Record):
+    """Correct answers under one kind of corruption, by severity from 1."""
+
+    kind: str
+    correct: tuple[int, ...]
+
+
+class CorruptionsResult(StepResult):
+    """Correct answers on clean images and under each kind of corruption, of ``points`` each."""
+
+    points: int
+    clean: int
+    kinds: tuple[KindAccuracy, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean accuracy over kinds and severities."""
+        each = [count for own in self.kinds for count in own.correct]
+        return sum(each) / (self.points * len(each))
+
+    def headline(self) -> str:
+        """``corrupted 61.0%``."""
+        return f"corrupted {self.mean:.1%}"
+
+
 class ClassShares(Record):
     """The points of one class in an evaluation."""
 

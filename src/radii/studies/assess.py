@@ -26,7 +26,8 @@ from radii.runs.executors import run_steps
 from radii.runs.model_source import ModelSource, command_words, load_model
 from radii.runs.planning import data_spec
 from radii.runs.step import Step
-from radii.runs.steps import AuditStep, Evaluate, Train
+from radii.runs.step_results import CorruptionsResult
+from radii.runs.steps import AuditStep, Corruptions, Evaluate, Train
 from radii.runs.steps.audit_step import load_audit
 from radii.runs.steps.evaluate_step import load_scores
 from radii.runs.steps.train_step import Fit
@@ -118,6 +119,7 @@ class Assessment:
     why_threat: str = ""  # the reason for a threat that the user did not choose
     floors: tuple[Requirement, ...] = ()  # what the user requires; without them nothing is judged
     options: tuple[str, ...] = ()  # words of the command line that say what is not told by the other fields
+    corrupted: Mapping[str, CorruptionsResult] = field(default_factory=dict)  # by model, where it was asked for
 
     @property
     def own(self) -> tuple[AssessedModel, ...]:
@@ -194,6 +196,7 @@ class Assessment:
             "audit": self.audit.content,
             "models": {model.name: model.summary() for model in self.models},
             "forecast": self.forecast if isinstance(self.forecast, str | None) else self.forecast.summary(),
+            **({"corruptions": {n: own.to_json() for n, own in self.corrupted.items()}} if self.corrupted else {}),
         }
 
 
@@ -213,12 +216,13 @@ class AssessmentPlan:
     curve: SubsetCurve | None
     floors: tuple[Requirement, ...] = ()
     options: tuple[str, ...] = ()
+    corruptions: Mapping[str, Corruptions] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[Step]:
         """All of them."""
         parts = self.curve.steps.values() if self.curve else ()
-        return [*self.trainings.values(), self.audit, *self.evaluations.values(), *parts]
+        return [*self.trainings.values(), self.audit, *self.evaluations.values(), *self.corruptions.values(), *parts]
 
     def assessment(self, store: Store) -> Assessment:
         """What the committed steps say: those models whose evaluations are there."""
@@ -238,6 +242,7 @@ class AssessmentPlan:
         return Assessment(
             self.data, self.source, self.ball, self.around, audit, tuple(models), self.seed, outlook, self.why_threat,
             self.floors, self.options,
+            {n: Run(store.folder(s)).read(CorruptionsResult) for n, s in self.corruptions.items() if store.is_done(s)},
         )  # fmt: skip
 
 
@@ -256,6 +261,7 @@ class AssessmentRequest:
     forecast: bool | None = None
     complete: float = 0.0
     require: Sequence[str] = ()
+    corruptions: bool = False
 
     def plan(self, store: Store) -> AssessmentPlan:
         """The steps; :meth:`AssessmentPlan.assessment` reads their results."""
@@ -291,6 +297,7 @@ class AssessmentRequest:
             _curve(trainings[certified], loaded, around, certified) if wanted and certified else None,
             tuple(_floor(text, ball) for text in self.require),
             self._options(),
+            self._corruptions(everyone, spec, loaded),
         )
 
     def _check_suite(self, threat: Ball | Change) -> None:
@@ -300,12 +307,22 @@ class AssessmentRequest:
                 f"Changes of images are attacked by a grid of their strengths; leave --suite {self.suite} out."
             )
 
+    def _corruptions(self, models: Mapping[str, ModelSource], spec: DataSpec, data: Data) -> dict[str, Corruptions]:
+        """The steps of the table by kind, on the points of the evaluations."""
+        if self.corruptions and not data.train.is_image:
+            raise InputError(f"Corruptions are for images, and {data.name} has features: leave --corruptions out.")
+        return {
+            name: Corruptions(model=model, data=spec, points=self.points, seed=self.seed)
+            for name, model in (models.items() if self.corruptions else ())
+        }
+
     def _options(self) -> tuple[str, ...]:
         """The models and what differs from the defaults, as words of the command line."""
         words = command_words(tuple(self.models.values()))
         words += [] if self.references else ["--no-references"]
         words += [] if self.suite == "standard" else ["--suite", self.suite]
         words += [] if self.epochs is None else ["--epochs", str(self.epochs)]
+        words += ["--corruptions"] if self.corruptions else []
         words += [] if not self.complete else ["--complete", f"{self.complete:g}"]
         return tuple(words)
 
@@ -341,6 +358,7 @@ def assess(
     forecast: bool | None = None,
     complete: float = 0.0,
     require: Sequence[str] = (),
+    corruptions: bool = False,
 ) -> Assessment:
     """Audit the data, train a standard, a robust and a certified classifier, certify and attack them and one's own.
 
@@ -368,6 +386,7 @@ def assess(
             small data only, and not beside the user's own models.
         complete: seconds a point of complete verification, which brings proved and broken radii together.
         require: floors to judge by, as in :func:`radii.gate`: ``proved(l2:0.5)>=0.7``; by default nothing is judged.
+        corruptions: add a table of accuracies by kind and severity of fifteen common corruptions of images.
 
     Returns:
         The audit, the trained classifiers, their certificates and attacks, and the report's figures.
@@ -378,7 +397,7 @@ def assess(
     """
     store = store or Store.default()
     request = AssessmentRequest(
-        data, threat, models or {}, references, epochs, points, suite, seed, forecast, complete, require
+        data, threat, models or {}, references, epochs, points, suite, seed, forecast, complete, require, corruptions
     )
     plan = request.plan(store)
     run_steps(plan.steps, store, workers)

@@ -1,4 +1,7 @@
-"""The kinds of steps: train, audit, evaluate, attack, certify, gate, prove, verify. Each is loaded when it is used."""
+"""The kinds of steps: train, audit, evaluate, attack, certify, corruptions, gate, prove, verify.
+
+Each is loaded when it is used.
+"""
 
 import lazy_loader
 
