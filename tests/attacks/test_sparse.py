@@ -86,7 +86,7 @@ def test_limits_are_kept() -> None:
     limits = FeatureLimits(whole=(1,), rising=(2,), ranges=tuple((feature, 0.0, 8.0) for feature in range(6)))
     threat = Sparse(2, None, fixed=(0,), limits=limits)
     y = model(x).argmax(1)
-    result = radii.attack(model, x, y, threat)
+    result = SparseAttack(queries=20)(model, x, y, threat, stream(0, "attack"))
     moved = result.x_adv - x
     assert result.broken.any()
     assert (moved[:, 0] == 0).all()
