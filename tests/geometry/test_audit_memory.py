@@ -23,8 +23,8 @@ def photos(n: int, d: int, seed: int = 0) -> Dataset:
 def test_an_audit_of_long_rows_stays_within_its_plan(norm, monkeypatch) -> None:
     """Blocks of thousands of rows, harmless for small images, would be gigabytes here."""
     monkeypatch.setattr(engine, "BRUTE_FORCE_BELOW", 0)
-    train, test = photos(104, 120_000), photos(20, 120_000, seed=1)
-    size = AuditSize(104, 20, 120_000)
+    train, test = photos(104, 60_000), photos(20, 60_000, seed=1)
+    size = AuditSize(104, 20, 60_000)
     tracemalloc.start()
     audit(train, test, norm=norm, deep=True, work=Work(1))
     _, peak = tracemalloc.get_traced_memory()

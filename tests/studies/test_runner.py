@@ -260,7 +260,7 @@ seeds = [0, 1]
 name = "lenet5"
 widen = 0.125
 [settings]
-epochs = 25
+epochs = 12
 batch_size = 128
 """
 
