@@ -25,8 +25,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from harness import Figure, cpu_seconds, figure, main
-from radii.bounds._margin_bounds import margin_rows
-from radii.bounds.provably_robust import Bounded
+from radii.bounds.provably_robust import Bounded, margin_rows
 from radii.threat import Ball
 
 SHARED = Path(__file__).parents[2] / "shared"

@@ -72,7 +72,8 @@ def run(quick: bool) -> list[Figure]:
 def _augmented(cache: str) -> list[Figure]:
     subject = "for x, y in b.epoch(0): pass"
     made = """
-from radii.data.batches import Augmentation, Batches
+from radii.data.augmentation import Augmentation
+from radii.data.batches import Batches
 b = Batches(sources.load('cifar10').train, 256, 0, Augmentation({}))
 b.mean"""
     plain = measured(cache, subject, made.format(""))

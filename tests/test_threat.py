@@ -13,10 +13,9 @@ from pydantic import ValidationError
 from oracles.exact_ball import is_in_ball
 from radii.errors import InputError
 from radii.feature_limits import FeatureLimits, Relation
-from radii.l1_projection import nearest_in_l1
 from radii.randomness import stream
 from radii.tables import format_radius
-from radii.threat import Ball, length
+from radii.threat import Ball, length, nearest_in_l1
 
 NORMS = ["l1", "l2", "linf"]
 balls = st.builds(

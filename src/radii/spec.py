@@ -94,13 +94,13 @@ def setting_names(spec: type[BaseModel], prefix: str = "") -> list[str]:
     return names
 
 
-def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
+def nearest_setting(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The one of ``known`` that a user meant by ``name``: the same word in a section, else the most similar one."""
     names, name = list(known), SYNONYMS.get(name, name)
     exact = [full for full in names if full.rpartition(".")[2] == name.rpartition(".")[2]]
     ends = {full.rpartition(".")[2]: full for full in names}
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    close = close or [ends[end] for end in get_close_matches(name.rpartition(".")[2], ends, n=1, cutoff=0.6)]
+    close = get_close_matches(name, names, n=1, cutoff=cutoff)
+    close = close or [ends[end] for end in get_close_matches(name.rpartition(".")[2], ends, n=1, cutoff=cutoff)]
     return next(iter(exact or close), None)
 
 
@@ -114,7 +114,7 @@ def explain(error: ValidationError, what: str, known: Iterable[str] = ()) -> Inp
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in fault["loc"]) or what
         if fault["type"] == "extra_forbidden":
-            meant = _nearest_setting(where, known)
+            meant = nearest_setting(where, known)
             guess = f" (did you mean {meant}?)" if meant else ""
             faults.append(f"there is no setting {where!r}{guess}")
             continue

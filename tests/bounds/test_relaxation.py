@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from radii.attacks.pgd import PGD
-from radii.bounds._margin_bounds import interval_margins, margin_rows
 from radii.bounds.bound_engine import Engine
-from radii.bounds.provably_robust import Bounded, domain_of, margins
+from radii.bounds.provably_robust import Bounded, domain_of, interval_margins, margin_rows, margins
 from radii.bounds.regions import Domain
 from radii.certificates.bound_certificate import certify
 from radii.certificates.methods import bound_methods

@@ -14,9 +14,8 @@ from torch import Generator, Tensor, nn
 
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
-from radii.bounds._margin_bounds import interval_margins, margin_rows
 from radii.bounds.bound_engine import Engine
-from radii.bounds.provably_robust import Bounded, domain_of
+from radii.bounds.provably_robust import Bounded, domain_of, interval_margins, margin_rows
 from radii.certificates.bound_certificate import certify
 from radii.certificates.methods import bound_methods
 from radii.models.classifier import predict

@@ -370,7 +370,7 @@ class Times(nn.Module):
 
 
 def test_empty_regions_and_nan_prove_nothing() -> None:
-    from radii.bounds._margin_bounds import margin_rows
+    from radii.bounds.provably_robust import margin_rows
     from radii.bounds.regions import Domain
 
     bounded = Bounded(dense(), (6,))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from radii.data.batches import Augmentation, Batches, _erase_square, _random_crop
+from radii.data.augmentation import Augmentation, _erase_square, _random_crop
+from radii.data.batches import Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.randomness import stream

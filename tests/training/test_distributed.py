@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from radii.data.batches import Augmentation
+from radii.data.augmentation import Augmentation
 from radii.data.dataset import Dataset
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from radii.data.batches import Augmentation, Batches
+from radii.data.augmentation import Augmentation
+from radii.data.batches import Batches
 from radii.data.dataset import Dataset, statistics
 from radii.errors import InputError
 from radii.models.io.bundle import Architecture, initialize

@@ -20,7 +20,7 @@ def by_name(name: str, logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
         return targeted_margin(logits, y, target)
     if name == "dlr-targeted":
         return targeted_dlr(logits, y, target)
-    return {"ce": cross_entropy, "dlr": dlr, "margin": margin, "pm": probability_margin}[name](logits, y)
+    return {"ce": cross_entropy, "dlr": dlr, "margin": margin, "pm": _probability_margin}[name](logits, y)
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def margin(logits: Tensor, y: Tensor) -> Tensor:
     return others.amax(1) - own
 
 
-def probability_margin(logits: Tensor, y: Tensor) -> Tensor:
+def _probability_margin(logits: Tensor, y: Tensor) -> Tensor:
     """max_{j != y} p_j - p_y of the softmax p of the ``logits``: it flattens where a point is far from wrong: [m]."""
     return margin(logits.softmax(1), y)
 

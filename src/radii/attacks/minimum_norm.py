@@ -12,9 +12,8 @@ from radii.attacks.attack import AttackResult, AttackRun, GradientSearch, NewPoi
 from radii.attacks.losses import margin
 from radii.attacks.pgd import steepest
 from radii.attacks.point_randomness import start_inside
-from radii.l1_projection import nearest_in_l1
 from radii.models.classifier import predict
-from radii.threat import Ball, Norm, length, per_row
+from radii.threat import Ball, Norm, length, nearest_in_l1, per_row
 
 UNBOXED_REACH = 1e6  # without a box a search needs some end
 DUAL: dict[Norm, Norm] = {"l2": "l2", "linf": "l1", "l1": "linf"}

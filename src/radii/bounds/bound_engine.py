@@ -385,7 +385,7 @@ class Engine:
                 step = self.program.steps[place]
                 if A is None or isinstance(step, Nonlinear):
                     continue
-                for source, back in zip(step.inputs, linear_backs(step, A), strict=True):
+                for source, back in zip(step.inputs, _linear_backs(step, A), strict=True):
                     _accumulate(pending, source, back)
             self._first[number] = pending.get(0, matrix)
         return self._first[number]
@@ -493,7 +493,7 @@ class ReluLines(torch.autograd.Function):
         return by_A, (back * A.clamp_min(0) if ctx.needs_input_grad[1] else None), None, None
 
 
-def linear_backs(step: Operation, A: Tensor) -> Sequence[Tensor]:
+def _linear_backs(step: Operation, A: Tensor) -> Sequence[Tensor]:
     """Rows of each input of a linear ``step``, from rows ``A`` [R, d] of its result."""
     if isinstance(step, Sum):
         return A, step.sign * A

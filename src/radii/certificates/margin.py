@@ -12,10 +12,10 @@ from radii.certificates.methods import Request
 from radii.errors import InputError
 from radii.models.layers.plain_layers import Residual
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
-from radii.models.zoo.linf_distance import LinfDistanceNetwork
 from radii.threat import Ball
 
-PROTOTYPES = "radii.models.zoo.prototypes"  # known by name, so that other networks do not load it
+# known by their import paths, so that other networks do not load them
+DISTANCES, PROTOTYPES = "radii.models.zoo.linf_distance:LinfDistanceNetwork", "radii.models.zoo.prototypes:Prototypes"
 TIGHT = 2.0  # a network with a Lipschitz constant up to this was trained to have a small one
 
 
@@ -50,11 +50,12 @@ def certify_request(request: Request) -> Certificate:
 
 def _of_distances(model: nn.Module, x: Tensor, ball: Ball) -> Certificate | None:
     """The radii of a network whose logits are distances; None for other networks."""
-    if ball.norm == "linf" and type(model) is LinfDistanceNetwork:
+    kind = f"{type(model).__module__}:{type(model).__qualname__}"
+    if ball.norm == "linf" and kind == DISTANCES:
         from radii.certificates import _linf_margin as linf_margin
 
         return linf_margin.certify(model, x)
-    if type(model).__module__ == PROTOTYPES:
+    if kind == PROTOTYPES:
         from radii.certificates import prototype_faces
 
         return prototype_faces.certify(model, x, ball.norm, ball.box)

@@ -16,7 +16,7 @@ from radii.spec import read_toml
 from radii.tables import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from radii.cli.terminal import FittedTable
     from radii.runs.steps import Train
@@ -152,6 +152,7 @@ def training(
             f"--threat belongs to --recipe standard, robust and certified; for others write method.threat={threat}."
         )
     settings = _parse_settings(overrides, config)
+    _check_settings(settings)
     from radii.runs.planning import data_spec, named_training
     from radii.threat import Ball
 
@@ -189,6 +190,28 @@ def _parse_settings(words: list[str] | None, config: Path | None = None) -> dict
             raise InputError(f"Setting {word!r} is not understood: write KEY=VALUE, for example optimizer.lr=0.1.")
         _assign(settings, key, _value(value))
     return settings
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse what is surely wrong before torch is loaded: values of a wrong kind, names that are nearly a setting's.
+
+    Another name may be an argument of a model or a method; what several values are together, a recipe may change.
+    """
+    from pydantic import ValidationError
+
+    from radii.spec import explain, nearest_setting, setting_names
+    from radii.training.schedule import Recipe
+
+    known = setting_names(Recipe)
+    try:
+        Recipe.model_validate({key: value for key, value in settings.items() if key not in ("model", "method")})
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            name = ".".join(str(part) for part in fault["loc"])
+            unknown = fault["type"] == "extra_forbidden" and nearest_setting(name, known, cutoff=0.75) is None
+            if unknown or fault["type"] == "value_error":
+                return
+        raise explain(error, "training settings", known) from None
 
 
 def _assign(settings: dict[str, Any], key: str, value: Any) -> None:

@@ -16,7 +16,7 @@ LABELS = ("label", "labels", "target", "class", "fine_label", "y")
 FORMS = "a radii.Dataset, a DataLoader, a dataset of torch or of Hugging Face"
 
 
-def is_picture(value: Any) -> bool:
+def _is_picture(value: Any) -> bool:
     """Whether ``value`` is an image of PIL."""
     return hasattr(value, "convert") and hasattr(value, "mode") and hasattr(value, "size")
 
@@ -35,15 +35,15 @@ def pixels(pictures: Sequence[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(np.moveaxis(arrays.reshape(*arrays.shape[:3], -1), -1, 1))
 
 
-def is_frame(value: Any) -> bool:
+def _is_frame(value: Any) -> bool:
     """Whether ``value`` is a data frame of pandas."""
     return hasattr(value, "columns") and hasattr(value, "iloc")
 
 
-def holds_labels(x: Any) -> bool:
+def _holds_labels(x: Any) -> bool:
     """Whether ``x`` has inputs and labels together."""
-    frame = is_frame(x) or isinstance(x, Dataset) or hasattr(x, "column_names")
-    plain = isinstance(x, Sequence | np.ndarray) or hasattr(x, "detach") or is_picture(x)
+    frame = _is_frame(x) or isinstance(x, Dataset) or hasattr(x, "column_names")
+    plain = isinstance(x, Sequence | np.ndarray) or hasattr(x, "detach") or _is_picture(x)
     return frame or (not plain and (_is_loader(x) or (hasattr(x, "__getitem__") and hasattr(x, "__len__"))))
 
 
@@ -57,11 +57,11 @@ def separated(x: Any, y: Any) -> tuple[Any, Any]:
     Args:
         y: the name of the column with the labels; None where that is known.
     """
-    if not holds_labels(x):
+    if not _holds_labels(x):
         raise InputError(f"y must be the labels of the inputs, got {brief(y)}; without it x must be {FORMS}.")
     if isinstance(x, Dataset):
         return x.tensors()
-    if is_frame(x):
+    if _is_frame(x):
         name = _label_of([str(column) for column in x.columns], y)
         return x.drop(columns=[name]), x[name].to_numpy()
     if hasattr(x, "column_names"):
@@ -89,7 +89,7 @@ def _of_hub(x: Any, y: str | None) -> tuple[Any, Any]:
     """Pictures or numbers, and labels by their names where the dataset knows them."""
     label = _label_of(list(x.column_names), y)
     first = x[0]
-    inputs = next((name for name in x.column_names if name != label and is_picture(first[name])), None)
+    inputs = next((name for name in x.column_names if name != label and _is_picture(first[name])), None)
     inputs = inputs or next((name for name in x.column_names if name != label), None)
     if inputs is None:
         raise InputError(f"The dataset has no column beside the label {label!r}.")

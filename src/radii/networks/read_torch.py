@@ -94,7 +94,7 @@ class Reading:
             raise refusal(entry, "spreads a value without a dimension behind the batch; keep one (keepdim=True)")
         if single_numbers:  # a constant of one axis would differ between the inputs of a batch, as where it is folded
             entry = replace(entry, shape=(1,), folded=True)
-        number = convert(Operands(self, entry)) if convert else None
+        number = convert(_Operands(self, entry)) if convert else None
         if number is None:
             why = "is not among the operations with bounds" if convert is None else "is used in a way without bounds"
             raise refusal(entry, why)
@@ -176,7 +176,7 @@ def _run_again(entry: Record, constants: dict[int, Tensor]) -> dict[int, Tensor]
 
 
 @dataclass(frozen=True)
-class Operands:
+class _Operands:
     """The arguments of one recorded operation."""
 
     reading: Reading
@@ -237,10 +237,10 @@ class Operands:
     def moved(self, place: int, function: Callable[[Tensor], Tensor]) -> int:
         """Add a move of the value at ``place``: ``function`` of a batch."""
         before = self.shape(place)
-        return self.add(move_step(self.entry.layer, self.number(place), before, function))
+        return self.add(_move_step(self.entry.layer, self.number(place), before, function))
 
 
-def move_step(origin: str, number: int, before: Shape, function: Callable[[Tensor], Tensor]) -> Linear:
+def _move_step(origin: str, number: int, before: Shape, function: Callable[[Tensor], Tensor]) -> Linear:
     """The value ``number`` moved by ``function``, which copies numbers of a batch [n, *before] or makes zeros."""
     size = math.prod(before)
     places = torch.arange(1.0, size + 1, dtype=torch.float64).view(1, *before)
@@ -249,10 +249,10 @@ def move_step(origin: str, number: int, before: Shape, function: Callable[[Tenso
     return Linear(origin, (number,), linear, before, linear.after)
 
 
-Conversion = Callable[[Operands], int | None]
+Conversion = Callable[[_Operands], int | None]
 
 
-def _linear(operands: Operands) -> int | None:
+def _linear(operands: _Operands) -> int | None:
     """addmm(bias, x, W^T), mm(x, W^T)."""
     if operands.entry.keywords:  # scaled products are not what linear layers make
         return None
@@ -263,7 +263,7 @@ def _linear(operands: Operands) -> int | None:
     return operands.linear(Dense(weight.T), operands[0] if start else None, start)
 
 
-def _convolution(operands: Operands) -> int | None:
+def _convolution(operands: _Operands) -> int | None:
     x, weight, bias, stride, padding, dilation, transposed, _, groups = (operands[place] for place in range(9))
     if not isinstance(x, Ref) or isinstance(weight, Ref) or isinstance(bias, Ref):
         return None
@@ -280,7 +280,7 @@ def _each(sizes: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(sizes) * (rank // len(sizes))
 
 
-def _batch_norm(operands: Operands) -> int | None:
+def _batch_norm(operands: _Operands) -> int | None:
     weight, bias, mean, variance = (operands[place] for place in range(1, 5))
     if mean is None or (len(operands.entry.arguments) == 8 and operands[5]):
         return None
@@ -295,7 +295,7 @@ def _batch_norm(operands: Operands) -> int | None:
     return operands.linear(Scale(factor.view(-1, *ones), 8), shift, 0, size.view(-1, *ones), peak)
 
 
-def _add(operands: Operands) -> int | None:
+def _add(operands: _Operands) -> int | None:
     """x + y, x + constant, constant + x, and the same with minus."""
     sign = -1.0 if operation_name(operands.entry) in ("sub", "rsub") else 1.0
     sign *= operands.entry.keywords.get("alpha", 1)
@@ -305,13 +305,13 @@ def _add(operands: Operands) -> int | None:
     if isinstance(first, Ref) and isinstance(second, Ref):
         if abs(sign) != 1:
             return operands.combined((0, 1.0), (1, sign))
-        return add_values(operands, sign)
+        return _add_values(operands, sign)
     if isinstance(first, Ref):
         return _shifted(operands, 0, 1.0, sign * _constant(second))
     return _shifted(operands, 1, sign, _constant(first))
 
 
-def add_values(operands: Operands, sign: float) -> int:
+def _add_values(operands: _Operands, sign: float) -> int:
     """a + b or a - b of two values, each repeated to the shape of the result where it is smaller."""
     after = operands.entry.shape
     numbers = [
@@ -320,21 +320,21 @@ def add_values(operands: Operands, sign: float) -> int:
     return operands.add(Sum(operands.entry.layer, (numbers[0], numbers[1]), after, sign))
 
 
-def broadcast(operands: Operands, place: int) -> int:
+def broadcast(operands: _Operands, place: int) -> int:
     """The value at ``place`` repeated to the shape of the result."""
     after = operands.entry.shape
     missing = len(after) - len(operands.shape(place))
     return operands.moved(place, lambda x: x.reshape(1, *[1] * missing, *x.shape[1:]).expand(1, *after))
 
 
-def _shifted(operands: Operands, place: int, factor: float, bias: Tensor) -> int | None:
+def _shifted(operands: _Operands, place: int, factor: float, bias: Tensor) -> int | None:
     if not _fits(bias, operands.entry) or not bool(bias.isfinite().all()):
         return None
     scale = Scale(torch.full((1,), factor, dtype=bias.dtype, device=bias.device))
     return operands.linear(scale, _unbatched(bias, operands.entry), place)
 
 
-def _scaled(operands: Operands) -> int | None:
+def _scaled(operands: _Operands) -> int | None:
     divided = operation_name(operands.entry) == "div"
     place = 0 if isinstance(operands[0], Ref) else 1
     other = operands[1 - place]
@@ -347,7 +347,7 @@ def _scaled(operands: Operands) -> int | None:
     return operands.linear(Scale(1 / factor if divided else factor), None, place)
 
 
-def _filled(operands: Operands) -> int | None:
+def _filled(operands: _Operands) -> int | None:
     """where(mask, x, c), where(mask, c, x) and masked_fill(x, mask, c) with a constant mask: x kept + c (1 - kept)."""
     if operation_name(operands.entry) == "where":
         place = 1 if isinstance(operands[1], Ref) else 2
@@ -366,7 +366,7 @@ def _filled(operands: Operands) -> int | None:
     return operands.linear(Scale(kept.to(around.dtype), 0), around, place) if bool(around.isfinite().all()) else None
 
 
-def _interpolated(operands: Operands) -> int | None:
+def _interpolated(operands: _Operands) -> int | None:
     """a + w (b - a) with a number w."""
     weight = operands[2]
     if isinstance(weight, Ref | Tensor) or not all(isinstance(operands[place], Ref) for place in (0, 1)):
@@ -374,7 +374,7 @@ def _interpolated(operands: Operands) -> int | None:
     return operands.combined((0, 1.0 - weight), (1, weight))
 
 
-def _vector_norm(operands: Operands) -> int | None:
+def _vector_norm(operands: _Operands) -> int | None:
     """sqrt of the sum of squares over axes."""
     entry, shape = operands.entry, operands.shape(0)
     order = 2.0 if operands[1] is None else operands[1]
@@ -383,12 +383,12 @@ def _vector_norm(operands: Operands) -> int | None:
     if order != 2 or None in axes:
         return None
     squares = curve(operands, "square")
-    linear = over_axes(shape, [axis for axis in axes if axis is not None], entry.shape, mean=False)
+    linear = _over_axes(shape, [axis for axis in axes if axis is not None], entry.shape, mean=False)
     total = operands.add(Linear(entry.layer, (squares,), linear, shape, entry.shape))
     return operands.add(Curved(entry.layer, (total,), entry.shape, "sqrt"))
 
 
-def _variance(operands: Operands) -> int | None:
+def _variance(operands: _Operands) -> int | None:
     """Squares of distances from the mean, summed over axes and divided by their number less the correction."""
     entry, shape = operands.entry, operands.shape(0)
     axes = [operands.axis(axis) for axis in (operands[1] or [0])]
@@ -396,10 +396,10 @@ def _variance(operands: Operands) -> int | None:
     count, correction = math.prod(shape[place] for place in places), entry.keywords.get("correction", 1)
     if len(places) < len(axes) or count <= (1 if correction is None else correction):
         return None
-    centered = centered_value(operands, (operands.number(0), shape), places)
+    centered = _centered_value(operands, (operands.number(0), shape), places)
     squares = operands.add(Curved(entry.layer, (centered,), shape, "square"))
     share = count / (count - (1 if correction is None else correction))
-    linear = over_axes(shape, places, entry.shape, mean=True)
+    linear = _over_axes(shape, places, entry.shape, mean=True)
     mean = operands.add(Linear(entry.layer, (squares,), linear, shape, entry.shape))
     factor = Scale(torch.tensor([single(share)], dtype=torch.float32), 2)
     variance = operands.add(Linear(entry.layer, (mean,), factor, entry.shape, entry.shape))
@@ -408,7 +408,7 @@ def _variance(operands: Operands) -> int | None:
     return operands.add(Curved(entry.layer, (variance,), entry.shape, "sqrt"))
 
 
-def _negative(operands: Operands) -> int | None:
+def _negative(operands: _Operands) -> int | None:
     return operands.linear(Scale(torch.tensor([-1.0]), 0))
 
 
@@ -429,7 +429,7 @@ def _unbatched(constant: Tensor, entry: Record) -> Tensor:
     return constant[0] if constant.dim() > len(entry.shape) else constant
 
 
-def _averaged(operands: Operands) -> int | None:
+def _averaged(operands: _Operands) -> int | None:
     """Sums and means over axes, average pooling, interpolation: each output is a sum with nonnegative weights."""
     entry, rest = operands.entry, operands.entry.arguments[1:]
     before, name = operands.shape(0), operation_name(operands.entry)
@@ -437,7 +437,7 @@ def _averaged(operands: Operands) -> int | None:
         axes = [operands.axis(axis) for axis in rest[0]] if rest and rest[0] else []
         if not axes or None in axes:
             return None
-        linear = over_axes(before, [axis for axis in axes if axis is not None], entry.shape, name == "mean")
+        linear = _over_axes(before, [axis for axis in axes if axis is not None], entry.shape, name == "mean")
     elif name == "avg_pool2d" and len(rest) > 5 and rest[5] is not None and rest[5] <= 0:  # negative weights
         return None
     else:
@@ -445,7 +445,7 @@ def _averaged(operands: Operands) -> int | None:
     return operands.linear(linear, peak=Peak(float(math.prod(before))))
 
 
-def over_axes(before: Shape, axes: Sequence[int], after: Shape, mean: bool) -> Average:
+def _over_axes(before: Shape, axes: Sequence[int], after: Shape, mean: bool) -> Average:
     """The sums, or means, over ``axes`` of a value of shape ``before``."""
     rest = [axis for axis in range(len(before)) if axis not in axes]
     places = torch.arange(math.prod(before)).view(before).permute(*rest, *axes)
@@ -471,7 +471,7 @@ def _of_rows(matrix: Tensor, before: Shape, after: Shape) -> Average:
     return Average(torch.where(weight > 0, members, -1), weight, before, after)
 
 
-def _max_pool(operands: Operands) -> int | None:
+def _max_pool(operands: _Operands) -> int | None:
     if len(operands.shape(0)) != 3:
         return None
     kernel = _each(operands[1], 2)
@@ -487,14 +487,14 @@ def _max_pool(operands: Operands) -> int | None:
     return operands.add(pool)
 
 
-def _relu(operands: Operands) -> int | None:
+def _relu(operands: _Operands) -> int | None:
     leaky = operation_name(operands.entry) == "leaky_relu"
     slope = float(0.01 if operands[1] is None else operands[1]) if leaky else 0.0
     step = Relu(operands.entry.layer, (operands.number(0),), operands.shape(0), slope)
     return operands.add(step) if 0 <= slope <= 1 else None
 
 
-def _rising(operands: Operands) -> int | None:
+def _rising(operands: _Operands) -> int | None:
     """Steps and rounding: rising in each coordinate, and exact in any float type."""
     rest, keywords, name = operands.entry.arguments[1:], operands.entry.keywords, operation_name(operands.entry)
     if any(isinstance(value, Ref | Tensor) for value in rest) or keywords:
@@ -502,7 +502,7 @@ def _rising(operands: Operands) -> int | None:
     return operands.add(Rising(operands.entry.layer, (operands.number(0),), operands.shape(0), name, tuple(rest)))
 
 
-def _clamped(operands: Operands) -> int | None:
+def _clamped(operands: _Operands) -> int | None:
     """min(max(x, low), high) with constants."""
     rest, keywords, name = operands.entry.arguments[1:], operands.entry.keywords, operation_name(operands.entry)
     ends = {"clamp_min": (*rest, None), "clamp_max": (None, *rest)}.get(name, rest)
@@ -515,37 +515,37 @@ def _clamped(operands: Operands) -> int | None:
     )
 
 
-def curve(operands: Operands, function: str, *arguments: float, number: int | None = None) -> int:
+def curve(operands: _Operands, function: str, *arguments: float, number: int | None = None) -> int:
     """A curve of each coordinate of the first value, or of the value ``number`` of the same shape."""
     source = operands.number(0) if number is None else number
     step = Curved(operands.entry.layer, (source,), operands.shape(0), function, arguments)
     return operands.add(step)
 
 
-def _curve(operands: Operands) -> int | None:
+def _curve(operands: _Operands) -> int | None:
     """A curve without arguments that bears the operation's name."""
     return curve(operands, operation_name(operands.entry))
 
 
-def _gelu(operands: Operands) -> int | None:
+def _gelu(operands: _Operands) -> int | None:
     return curve(operands, "gelu_tanh" if operands.entry.keywords.get("approximate") == "tanh" else "gelu")
 
 
-def _elu(operands: Operands) -> int | None:
+def _elu(operands: _Operands) -> int | None:
     alpha, scale, inner = (float(1 if operands[place] is None else operands[place]) for place in (1, 2, 3))
     if operation_name(operands.entry) == "celu":
         inner = 1 / alpha
     return curve(operands, "elu", alpha, scale, inner) if alpha >= 0 and scale > 0 and inner > 0 else None
 
 
-def _softplus(operands: Operands) -> int | None:
+def _softplus(operands: _Operands) -> int | None:
     beta, threshold = (
         float(usual if operands[place] is None else operands[place]) for place, usual in ((1, 1), (2, 20))
     )
     return curve(operands, "softplus", beta) if beta > 0 and threshold >= 20 else None
 
 
-def _power(operands: Operands) -> int | None:
+def _power(operands: _Operands) -> int | None:
     exponent = operands[1]
     if not isinstance(operands[0], Ref) or isinstance(exponent, Ref | Tensor):
         return None
@@ -558,7 +558,7 @@ def _power(operands: Operands) -> int | None:
     return curve(operands, "pow", float(exponent)) if whole else None
 
 
-def _prelu(operands: Operands) -> int | None:
+def _prelu(operands: _Operands) -> int | None:
     """relu(x) - slope relu(-x), with a slope for every channel."""
     origin, source, shape = operands.entry.layer, operands.number(0), operands.shape(0)
     slope = operands[1]
@@ -571,7 +571,7 @@ def _prelu(operands: Operands) -> int | None:
     return operands.add(Sum(origin, (parts[0], scaled), shape, 1.0))
 
 
-def _multiplied(operands: Operands) -> int | None:
+def _multiplied(operands: _Operands) -> int | None:
     """a b of two values, or a value times a constant."""
     if not isinstance(operands[0], Ref) or not isinstance(operands[1], Ref):
         return _scaled(operands)
@@ -581,14 +581,14 @@ def _multiplied(operands: Operands) -> int | None:
     return operands.add(Product(operands.entry.layer, pair, operands.entry.shape))
 
 
-def _divided(operands: Operands) -> int | None:
+def _divided(operands: _Operands) -> int | None:
     """a / b = a (1 / b) of two values with b > 0, a constant over a value, or a value over a constant."""
     if "rounding_mode" in operands.entry.keywords or not isinstance(operands[1], Ref):
         return _scaled(operands)
     origin, below = operands.entry.layer, operands.shape(1)
     inverse = operands.add(Curved(origin, (operands.number(1),), below, "reciprocal"))
     after = operands.entry.shape
-    whole = operands.add(move_step(origin, inverse, below, partial(_spread, after=after)))
+    whole = operands.add(_move_step(origin, inverse, below, partial(_spread, after=after)))
     if isinstance(operands[0], Ref):
         return operands.add(Product(origin, (broadcast(operands, 0), whole), after))
     factor = _constant(operands[0])
@@ -601,15 +601,15 @@ def _spread(x: Tensor, after: Shape) -> Tensor:
     return x.reshape(len(x), *[1] * (len(after) + 1 - x.dim()), *x.shape[1:]).expand(len(x), *after)
 
 
-def _batch_product(operands: Operands) -> int | None:
+def _batch_product(operands: _Operands) -> int | None:
     """Matrices times matrices: of two values, as in attention, or of a value and constants."""
     if not isinstance(operands[0], Ref) or not isinstance(operands[1], Ref):
         return _constant_product(operands)
     pair = (operands.number(0), operands.shape(0)), (operands.number(1), operands.shape(1))
-    return matrix_product(operands, *pair)
+    return _matrix_product(operands, *pair)
 
 
-def _constant_product(operands: Operands) -> int | None:
+def _constant_product(operands: _Operands) -> int | None:
     """A [h, t, k] of a value times constants B [h, k, s] for each h, or the other way: a convolution in h groups."""
     place = 0 if isinstance(operands[0], Ref) else 1
     shape, constant = operands.shape(place), operands[1 - place]
@@ -628,7 +628,7 @@ def _constant_product(operands: Operands) -> int | None:
     linear = Convolution(kernel, (1,), (0,), (1,), h, (h * columns, rows))
     product = operands.add(Linear(origin, (number,), linear, (h * columns, rows), (h * size, rows)))
     after = operands.entry.shape
-    turned = move_step(
+    turned = _move_step(
         origin, product, (h * size, rows), lambda x: x.reshape(1, h, size, rows).permute(order).reshape(1, *after)
     )
     return operands.add(turned)
@@ -637,7 +637,7 @@ def _constant_product(operands: Operands) -> int | None:
 Value = tuple[int, Shape]
 
 
-def matrix_product(operands: Operands, first: Value, second: Value) -> int | None:
+def _matrix_product(operands: _Operands, first: Value, second: Value) -> int | None:
     """A [..., t, k] times B [..., k, s] of two values: products, summed over k."""
     origin, (left, before), (right, beside) = operands.entry.layer, first, second
     after = (*before[:-1], beside[-1])
@@ -646,12 +646,12 @@ def matrix_product(operands: Operands, first: Value, second: Value) -> int | Non
         raise refusal(
             operands.entry, f"multiplies matrices with {math.prod(whole):,} products; {MOST_PRODUCTS:,} are bounded"
         )
-    rows = operands.add(move_step(origin, left, before, lambda x: x.unsqueeze(-2).expand(1, *whole)))
+    rows = operands.add(_move_step(origin, left, before, lambda x: x.unsqueeze(-2).expand(1, *whole)))
     columns = operands.add(
-        move_step(origin, right, beside, lambda x: x.transpose(-1, -2).unsqueeze(-3).expand(1, *whole))
+        _move_step(origin, right, beside, lambda x: x.transpose(-1, -2).unsqueeze(-3).expand(1, *whole))
     )
     products = operands.add(Product(origin, (rows, columns), whole))
-    linear = over_axes(whole, [len(whole) - 1], after, mean=False)
+    linear = _over_axes(whole, [len(whole) - 1], after, mean=False)
     return operands.add(Linear(origin, (products,), linear, whole, after))
 
 
@@ -659,12 +659,12 @@ def _turned(x: Tensor, whole: Shape) -> Tensor:
     return x.transpose(-1, -2).unsqueeze(-3).expand(1, *whole)
 
 
-def _softmax(operands: Operands) -> int | None:
+def _softmax(operands: _Operands) -> int | None:
     axis = operands.axis(operands[1])
     return None if axis is None else softmax(operands, (operands.number(0), operands.shape(0)), axis)
 
 
-def softmax(operands: Operands, value: Value, axis: int) -> int:
+def softmax(operands: _Operands, value: Value, axis: int) -> int:
     """1 / sum over j of exp(x_j - x_i): exact for real numbers, and every part has tight lines."""
     origin, (number, shape) = operands.entry.layer, value
     pairs = (*shape, shape[axis])  # the other place j stands last
@@ -675,14 +675,14 @@ def softmax(operands: Operands, value: Value, axis: int) -> int:
     def itself(x: Tensor) -> Tensor:
         return x.unsqueeze(-1).expand(1, *pairs)
 
-    both = tuple(operands.add(move_step(origin, number, shape, move)) for move in (others, itself))
+    both = tuple(operands.add(_move_step(origin, number, shape, move)) for move in (others, itself))
     away = operands.add(Sum(origin, (both[0], both[1]), pairs, -1.0))
     grown = operands.add(Curved(origin, (away,), pairs, "exp"))
-    total = operands.add(Linear(origin, (grown,), over_axes(pairs, [len(pairs) - 1], shape, mean=False), pairs, shape))
+    total = operands.add(Linear(origin, (grown,), _over_axes(pairs, [len(pairs) - 1], shape, mean=False), pairs, shape))
     return operands.add(Curved(origin, (total,), shape, "share"))
 
 
-def _log_softmax(operands: Operands) -> int | None:
+def _log_softmax(operands: _Operands) -> int | None:
     """-log of the sum over j of exp(x_j - x_i)."""
     axis = operands.axis(operands[1])
     if axis is None:
@@ -693,7 +693,7 @@ def _log_softmax(operands: Operands) -> int | None:
     return operands.add(Linear(origin, (logarithm,), Scale(torch.tensor([-1.0]), 0), shape, shape))
 
 
-def _attention(operands: Operands) -> int | None:
+def _attention(operands: _Operands) -> int | None:
     """softmax(Q K^T scale) V."""
     entry = operands.entry
     extra = [operands[place] for place in range(3, len(entry.arguments))]
@@ -703,58 +703,58 @@ def _attention(operands: Operands) -> int | None:
         return None
     query, key, value = ((operands.number(place), operands.shape(place)) for place in range(3))
     turned = (*key[1][:-2], key[1][-1], key[1][-2])
-    keys = operands.add(move_step(entry.layer, key[0], key[1], lambda x: x.transpose(-1, -2)))
-    scores = matrix_product(operands, query, (keys, turned))
+    keys = operands.add(_move_step(entry.layer, key[0], key[1], lambda x: x.transpose(-1, -2)))
+    scores = _matrix_product(operands, query, (keys, turned))
     assert scores is not None
     shape = (*query[1][:-1], key[1][-2])
     factor = entry.keywords.get("scale") or 1 / math.sqrt(query[1][-1])
     scaled = operands.add(Linear(entry.layer, (scores,), Scale(torch.tensor([single(factor)])), shape, shape))
-    return matrix_product(operands, (softmax(operands, (scaled, shape), len(shape) - 1), shape), value)
+    return _matrix_product(operands, (softmax(operands, (scaled, shape), len(shape) - 1), shape), value)
 
 
-def _layer_norm(operands: Operands) -> int | None:
+def _layer_norm(operands: _Operands) -> int | None:
     """(x - mean) / sqrt(variance + epsilon) over the last axes, times a weight, plus a bias."""
     shape, inner = operands.shape(0), tuple(operands[1])
     axes = list(range(len(shape) - len(inner), len(shape)))
     number = normalized(operands, (operands.number(0), shape), axes, float(operands[4]))
-    return scaled_and_shifted(operands, number, shape, operands[2], operands[3])
+    return _scaled_and_shifted(operands, number, shape, operands[2], operands[3])
 
 
-def _group_norm(operands: Operands) -> int | None:
+def _group_norm(operands: _Operands) -> int | None:
     """Layer norm over groups of channels."""
     shape, groups, epsilon = operands.shape(0), int(operands[6]), float(operands[7])
     inner = (groups, math.prod(shape) // groups)
     number = normalized(operands, (operands.number(0), inner), [1], epsilon)
     ones = [1] * (len(shape) - 1)
     weight, bias = (None if part is None else part.view(-1, *ones) for part in (operands[1], operands[2]))
-    return scaled_and_shifted(operands, number, shape, weight, bias)
+    return _scaled_and_shifted(operands, number, shape, weight, bias)
 
 
-def normalized(operands: Operands, value: Value, axes: list[int], epsilon: float) -> int:
+def normalized(operands: _Operands, value: Value, axes: list[int], epsilon: float) -> int:
     """(x - mean) / sqrt(variance + epsilon) over ``axes``."""
     origin, (_, shape) = operands.entry.layer, value
     few = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    centered = centered_value(operands, value, axes)
+    centered = _centered_value(operands, value, axes)
     squares = operands.add(Curved(origin, (centered,), shape, "square"))
-    variance = operands.add(Linear(origin, (squares,), over_axes(shape, axes, few, mean=True), shape, few))
+    variance = operands.add(Linear(origin, (squares,), _over_axes(shape, axes, few, mean=True), shape, few))
     shift = torch.full((math.prod(few),), single(epsilon), dtype=operands.reading.dtype)
     raised = operands.add(Linear(origin, (variance,), Scale(torch.ones(1)), few, few, shift, shift.abs()))
     inverse = operands.add(Curved(origin, (raised,), few, "inverse_deviation"))
-    spread = operands.add(move_step(origin, inverse, few, lambda x: x.expand(1, *shape)))
+    spread = operands.add(_move_step(origin, inverse, few, lambda x: x.expand(1, *shape)))
     return operands.add(Product(origin, (centered, spread), shape))
 
 
-def centered_value(operands: Operands, value: Value, axes: list[int]) -> int:
+def _centered_value(operands: _Operands, value: Value, axes: list[int]) -> int:
     """x - its mean over ``axes``."""
     origin, (number, shape) = operands.entry.layer, value
     few = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    mean = operands.add(Linear(origin, (number,), over_axes(shape, axes, few, mean=True), shape, few))
-    spread = operands.add(move_step(origin, mean, few, lambda x: x.expand(1, *shape)))
+    mean = operands.add(Linear(origin, (number,), _over_axes(shape, axes, few, mean=True), shape, few))
+    spread = operands.add(_move_step(origin, mean, few, lambda x: x.expand(1, *shape)))
     return operands.add(Sum(origin, (number, spread), shape, -1.0))
 
 
-def scaled_and_shifted(
-    operands: Operands, number: int, shape: Shape, weight: Tensor | None, bias: Tensor | None
+def _scaled_and_shifted(
+    operands: _Operands, number: int, shape: Shape, weight: Tensor | None, bias: Tensor | None
 ) -> int | None:
     """x weight + bias with constants that are broadcast to ``shape``."""
     if isinstance(weight, Ref) or isinstance(bias, Ref):
@@ -765,12 +765,12 @@ def scaled_and_shifted(
     return operands.add(Linear(operands.entry.layer, (number,), Scale(factor, 2), shape, shape, shift, size))
 
 
-def _sigmoidal(operands: Operands) -> int | None:
+def _sigmoidal(operands: _Operands) -> int | None:
     tanh = operation_name(operands.entry) == "tanh"
     return operands.add(Sigmoidal(operands.entry.layer, (operands.number(0),), operands.shape(0), tanh))
 
 
-def _maximum(operands: Operands) -> int | None:
+def _maximum(operands: _Operands) -> int | None:
     """max(a, b) = a + relu(b - a), and min(a, b) = a - relu(a - b), of two values or of a value and constants."""
     largest, after = operation_name(operands.entry) == "maximum", operands.entry.shape
     places = [place for place in (0, 1) if isinstance(operands[place], Ref)]
@@ -795,7 +795,7 @@ def larger(builder: Builder, origin: str, first: int, second: int, shape: Shape,
     return builder.add(Sum(origin, (first, above), shape, 1.0 if largest else -1.0))
 
 
-def _extreme(operands: Operands) -> int | None:
+def _extreme(operands: _Operands) -> int | None:
     """The largest or smallest over axes: of at most eight places pairs of values in rounds, else one large window."""
     shape, named = operands.shape(0), operands[1]
     if named is None or named == []:
@@ -815,7 +815,7 @@ def _extreme(operands: Operands) -> int | None:
     return values[0]
 
 
-def _windowed(operands: Operands, places: list[int], flat: Shape, largest: bool) -> int:
+def _windowed(operands: _Operands, places: list[int], flat: Shape, largest: bool) -> int:
     """The largest of each row of ``flat`` [1, rows, count], where the axes ``places`` stand last; or the smallest."""
     origin, after = operands.entry.layer, operands.entry.shape
     ends = [place - len(places) for place in range(len(places))]
@@ -824,7 +824,7 @@ def _windowed(operands: Operands, places: list[int], flat: Shape, largest: bool)
     if not largest:
         number = operands.add(Linear(origin, (number,), turn, flat, flat))
     pool = operands.add(MaxPool(origin, (number,), flat, (1, flat[2]), (1, flat[2]), (0, 0), (1, 1), False))
-    number = operands.add(move_step(origin, pool, (1, flat[1], 1), lambda x: x.reshape(1, *after)))
+    number = operands.add(_move_step(origin, pool, (1, flat[1], 1), lambda x: x.reshape(1, *after)))
     return number if largest else operands.add(Linear(origin, (number,), turn, after, after))
 
 
@@ -832,7 +832,7 @@ def _selected(x: Tensor, axis: int, place: int) -> Tensor:
     return x.select(axis, place)
 
 
-def _absolute(operands: Operands) -> int | None:
+def _absolute(operands: _Operands) -> int | None:
     """|x| = relu(x) + relu(-x)."""
     origin, source, shape = operands.entry.layer, operands.number(0), operands.shape(0)
     negative = operands.add(Linear(origin, (source,), Scale(torch.tensor([-1.0]), 0), shape, shape))
@@ -840,7 +840,7 @@ def _absolute(operands: Operands) -> int | None:
     return operands.add(Sum(origin, (parts[0], parts[1]), shape, 1.0))
 
 
-def _joined(operands: Operands) -> int | None:
+def _joined(operands: _Operands) -> int | None:
     """Values side by side along an axis."""
     parts, after = operands.entry.arguments[0], operands.entry.shape
     axis = (operands[1] or 0) % (len(after) + 1)
@@ -856,22 +856,22 @@ def _joined(operands: Operands) -> int | None:
         shaped = [piece.reshape(1, *shape) for piece, shape in zip(pieces, shapes, strict=True)]
         return torch.stack(shaped, axis) if stacked else torch.cat(shaped, axis)
 
-    return operands.add(move_step(operands.entry.layer, joined, (sum(map(math.prod, shapes)),), arranged))
+    return operands.add(_move_step(operands.entry.layer, joined, (sum(map(math.prod, shapes)),), arranged))
 
 
-def _padded(operands: Operands) -> int | None:
+def _padded(operands: _Operands) -> int | None:
     """A value with a constant around it."""
     sides, *rest = operands.entry.arguments[1:]
     constant = float(rest[0]) if rest else 0.0
     if len(sides) > 2 * len(operands.shape(0)):
         return None
-    linear = move_step("", 0, operands.shape(0), lambda x: torch.nn.functional.pad(x, sides)).linear
+    linear = _move_step("", 0, operands.shape(0), lambda x: torch.nn.functional.pad(x, sides)).linear
     assert isinstance(linear, Move)
     around = torch.where(linear.index < 0, single(constant), 0.0).view(linear.after)
     return operands.linear(linear, around if constant else None)
 
 
-def _copied(operands: Operands) -> int | None:
+def _copied(operands: _Operands) -> int | None:
     kind = operands.entry.keywords.get("dtype")
     if kind is not None and kind not in (torch.float32, torch.float64):
         return None

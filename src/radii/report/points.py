@@ -53,7 +53,7 @@ def states_at(scores: Scores, radius: float) -> NDArray[np.int64]:
     return np.select([~points.correct, broken, proved], [WRONG, BROKEN, PROVED], rest)
 
 
-def said_at(scores: Scores, radius: float, states: NDArray[np.int64]) -> str:
+def _said_at(scores: Scores, radius: float, states: NDArray[np.int64]) -> str:
     """The shares at ``radius`` with their intervals, and what was not tried there."""
     total = len(states)
     count = {state: int((states == state).sum()) for state in range(len(STATES))}
@@ -113,7 +113,7 @@ def explorer(
     views = []
     for (name, own), pictures, moved in zip(scores.items(), look.attacked, look.moved, strict=True):
         states = np.stack([states_at(own, radius) for radius in radii])
-        said = [said_at(own, radius, state) for radius, state in zip(radii, states, strict=True)]
+        said = [_said_at(own, radius, state) for radius, state in zip(radii, states, strict=True)]
         views.append(View(name, states, said, sort_keys(own), facts(own, split.classes), pictures, moved))
     return Explorer(
         title,

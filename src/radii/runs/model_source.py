@@ -97,7 +97,7 @@ class ModelFile(UserModel):
         if self.format == "pt2":
             return LoadedModel(load_pt2(path, {*self.trust} & {self.path}), self.label)
         if self.format == "trees":
-            from radii.models.trees.file_classifier import read_tree_file
+            from radii.models.trees.library_files import read_tree_file
 
             return LoadedModel(BlackBox(read_tree_file(path)), self.label, has_gradients=False)
         if self.format == "onnx":

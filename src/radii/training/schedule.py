@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from radii.data.batches import Augmentation
+from radii.data.augmentation import Augmentation
 from radii.spec import Spec
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import radii
-from radii.models.trees.file_classifier import read_tree_file
+from radii.models.trees.library_files import read_tree_file
 
 MADE = {  # a stump of XGBoost 3, as it writes it: x[1] < 0.5 says class 0
     "learner": {

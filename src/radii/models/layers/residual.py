@@ -1,6 +1,6 @@
 """Residual layers: convex potential (CPL) and SDP-based (SLL) layers are 1-Lipschitz, the block of LiResNet is bounded.
 
-Their norms are power-iterated while training (:class:`WarmNorm`): estimates from below, on which no certificate
+Their norms are power-iterated while training (:class:`_WarmNorm`): estimates from below, on which no certificate
 relies. :mod:`radii.models.lipschitz.network_bound` proves the constants.
 """
 
@@ -36,7 +36,7 @@ def _deterministic_start(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return _unit(torch.randn(shape, generator=generator)).to(like)
 
 
-class WarmNorm(Remembering):
+class _WarmNorm(Remembering):
     """Base of layers that need the norm of their ``weight`` as an operator on inputs of one size.
 
     ``direction`` is the last estimate of the first singular vector, where the next
@@ -100,7 +100,7 @@ class WarmNorm(Remembering):
 HEADROOM = 1e-5  # power iteration in float32 stays this close below the norm
 
 
-class _ConvexPotential(WarmNorm):
+class _ConvexPotential(_WarmNorm):
     """Convex potential layers: x - (2 / sigma^2) W^T relu(W x + b) (Meunier et al. 2022).
 
     A gradient step of a convex potential: 1-Lipschitz whenever sigma >= |W|.
@@ -215,7 +215,7 @@ class SLLLinear(_SDPLayer):
         self.weight, self.bias = uniform_start((hidden_features or features, features), bias)
 
 
-class LinearResidualConv2d(WarmNorm):
+class LinearResidualConv2d(_WarmNorm):
     """x + gain * conv(x), zero-padded; keeps channels and image size: the block of LiResNet (Hu et al. 2023).
 
     x + gain * conv(x) is a single convolution whose norm is free. The network's

@@ -1,11 +1,16 @@
 """Models of XGBoost (JSON), LightGBM (text) and CatBoost (JSON) as they write them; nothing in them is run.
 
+A file of theirs becomes a classifier that radii runs itself: no library is needed.
+
 What is refused, by name: categories, linear leaves, other objectives than classification, and inputs of which the
 library treats some values as missing.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,3 +160,37 @@ def _oblivious(tree: Any, numbers: list[int], several: int, factor: float) -> On
     if several > 1:
         value[inner:] = written
     return OneTree(feature, at_most(threshold), left, right, value)
+
+
+@dataclass(frozen=True)
+class TreeClassifier:
+    """The scores of ``ensemble``, summed in float64, as an estimator of scikit-learn gives them."""
+
+    ensemble: TreeEnsemble
+
+    def decision_function(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """The scores [n, classes] of rows [n, d]; for two classes, how much class 1 exceeds class 0: [n]."""
+        rows = np.asarray(x, dtype=np.float32).reshape(len(x), -1)
+        if rows.shape[1] < self.ensemble.features:
+            raise ValueError(f"the trees read {self.ensemble.features} features")
+        scores = self.ensemble.scores(rows)
+        return scores if self.ensemble.classes > 2 else scores[:, 1] - scores[:, 0]
+
+
+def read_tree_file(path: Path) -> TreeClassifier:
+    """The classifier in a JSON model of XGBoost or CatBoost, or in a text model of LightGBM; nothing in it is run."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".txt":
+            return TreeClassifier(of_lightgbm(text))
+        content = json.loads(text)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read as a model of trees: {reason(error)}.") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    if not isinstance(content, dict) or not {"learner", "oblivious_trees", "trees"} & content.keys():
+        raise InputError(f"{path} is no JSON model of XGBoost or CatBoost.")
+    try:
+        return TreeClassifier(of_xgboost(content) if "learner" in content else of_catboost(content))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

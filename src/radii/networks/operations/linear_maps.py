@@ -319,7 +319,7 @@ class Average:
         return graph.node("ReduceSum", weighted, graph.constant([2]), keepdims=0)
 
 
-def folded_transpose(linear: LinearMap, A: Tensor) -> Tensor:
+def _folded_transpose(linear: LinearMap, A: Tensor) -> Tensor:
     """W^T of the map ``linear`` for every row of the coefficients ``A`` [n, s, …]."""
     n, s = A.shape[:2]
     return linear.transpose(A.flatten(0, 1)).unflatten(0, (n, s))
