@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from radii.data.dataset import Dataset
     from radii.evaluation.gate_result import GateResult
     from radii.runs.component_specs import DataSpec
 
@@ -51,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def radii_gate(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> RadiiGate:
     """Fail the test if a model misses a requirement: ``radii_gate(model, data, "robust(linf:2/255)>=0.6")``.
 
-    ``model`` and ``data`` are what :func:`radii.gate` takes, or their names as on the command line; data may also be a
-    pair of inputs and labels. The keywords ``points``, ``suite`` and ``seed`` come before those of the marker
-    ``robustness``, and these before ``--radii-points`` and ``--radii-seed``. The answers become properties of
-    the test, which JUnit XML shows. Returned is the :class:`radii.evaluation.gate_result.GateResult`.
+    ``model`` and ``data`` are what :func:`radii.gate` takes, or their names as on the command line. The keywords
+    ``points``, ``suite`` and ``seed`` come before those of the marker ``robustness``, and these before
+    ``--radii-points`` and ``--radii-seed``. The answers become properties of the test, which JUnit XML shows. Returned
+    is the :class:`radii.evaluation.gate_result.GateResult`.
     """
 
     def check(model: Any, data: Any, *requirements: str, **settings: Any) -> GateResult:
@@ -96,39 +95,26 @@ def _settings(request: pytest.FixtureRequest, settings: dict[str, Any]) -> dict[
 
 def _measured(model: Any, data: Any, requirements: tuple[str, ...], settings: dict[str, Any]) -> GateResult:
     """The gate's answers."""
-    from radii.evaluation.gate import LEAST, gate
+    from radii.evaluation.gate import LEAST, gate, points_of
     from radii.evaluation.requirement import Requirement
     from radii.runs.component_specs import DataSpec, choose_rows
 
-    asked = [Requirement.parse(text) for text in requirements]
+    for text in requirements:
+        Requirement.parse(text)  # what is written wrong is said before any work
     source = DataSpec.of(data) if isinstance(data, str) else None
-    test = _test_points(source.load() if source else data)
     model, suite = _network(model, source) if isinstance(model, str) else (model, "standard")
+    model, test = points_of(model, source.load() if source else data)
     points, seed = settings["points"], settings["seed"]
     rows = None if points is None else choose_rows(test, points, seed)
     return gate(
         model,
         test,
-        asked if test.box else [item.without_box() for item in asked],
+        requirements,
         suite=settings.get("suite", suite),
         least=min(LEAST, len(test) if rows is None else len(rows)),
         rows=rows,
         seed=seed,
     )
-
-
-def _test_points(data: Any) -> Dataset:
-    """The test split of a dataset, or a pair of inputs and labels."""
-    from radii.data.arrays import as_inputs, as_labels
-    from radii.data.dataset import Data, Dataset
-    from radii.errors import InputError, brief
-
-    if isinstance(data, Dataset | Data):
-        return data.test if isinstance(data, Data) else data
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InputError(f"radii_gate needs a dataset, its name, or a pair of inputs and labels; got {brief(data)}.")
-    x, y = as_inputs(data[0]).cpu().numpy(), as_labels(data[1]).cpu().numpy()
-    return Dataset(x, y, tuple(map(str, range(int(y.max(initial=0)) + 1))))
 
 
 def _network(name: str, source: DataSpec | None) -> tuple[Any, str]:

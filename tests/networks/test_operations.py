@@ -117,6 +117,7 @@ class Calls(nn.Module):
 torch.manual_seed(11)
 DENSE, CONV, UP = nn.Linear(4, 5), nn.Conv1d(3, 2, 3, padding=1), nn.ConvTranspose1d(3, 2, 2, stride=2)
 NORM, GROUPS, PRELU = nn.LayerNorm(4), nn.GroupNorm(3, 3), nn.PReLU(3, 0.3)
+TOKEN = torch.linspace(-1, 1.5, 4)[None, None]
 HEADS = nn.Parameter(torch.randn(4, 12) / 2)
 MASK, MATRICES, INSTANCES = (
     torch.tensor([True, False, True, True]),
@@ -195,6 +196,9 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "attention, written": written_attention,
     "unbind and stack": lambda x: torch.stack(x.unbind(1)[::-1], 2),
     "concatenation": lambda x: torch.cat([x, x.flip(2), x[:, :1]], 1),
+    "a class token": lambda x: torch.cat([TOKEN.expand(len(x), -1, -1), x], 1),
+    "constants between values": lambda x: torch.cat([x, TOKEN.expand(len(x), -1, -1), x * x], 1),
+    "stacked with a constant": lambda x: torch.stack([x[:, 0], TOKEN[:, 0].expand(len(x), -1)], 2),
     "broadcast sum": lambda x: x + x[:, :1],
     "broadcast product": lambda x: x * x[:, :, :1],
     "pad by a number": lambda x: F.pad(x, (1, 2), value=0.7),

@@ -31,6 +31,7 @@ from radii.models.adapter import ModelLike, Outputs, adapt, check_predictions
 from radii.models.classifier import check_inputs
 from radii.models.heads import assumed
 from radii.networks.model_state import ModelState
+from radii.tables import listed
 from radii.threat import Ball, Box, Norm
 
 RADII = tuple(level / 255 for level in (1, 2, 4, 8, 16, 36, 72, 108, 144, 255))
@@ -50,6 +51,15 @@ class Choice:
 
     certificate: Certificate | None
     refusals: tuple[str, ...]
+
+    @property
+    def why(self) -> str:
+        """The reasons, each once, behind the methods that have it."""
+        methods: dict[str, list[str]] = {}
+        for refusal in self.refusals:
+            method, _, reason = refusal.partition(": ")
+            methods.setdefault(reason, []).append(method)
+        return " ".join(f"{listed(names)}: {reason}" for reason, names in methods.items())
 
 
 def automatic(
@@ -352,7 +362,7 @@ def certify(
         choice = choose(network, x, largest, radii=levels)
         if choice.certificate is None:
             raise InputError(
-                f"No deterministic certificate fits this model. {' '.join(choice.refusals)} For smoothing give sigma "
+                f"No deterministic certificate fits this model. {choice.why} For smoothing give sigma "
                 "(--sigma), the noise that the model was trained with."
             )
         return _of_users_model(choice.certificate, model, network, x)

@@ -69,6 +69,11 @@ def as_labels(y: Any, names: Sequence[Any] | None = None) -> Tensor:
     return tensor.long()
 
 
+def class_count(y: Any) -> int:
+    """How many classes the labels ``y`` name at least: so many words, or the largest number and 0."""
+    return len(set(np.asarray(y).reshape(-1).tolist())) if _are_words(y) else int(as_labels(y).max()) + 1
+
+
 def _are_words(y: Any) -> bool:
     array = np.asarray(y, dtype=object).reshape(-1)
     return len(array) > 0 and all(isinstance(value, str) for value in array)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from radii.data._feature_rules import FeatureRules
 from radii.data.dataset import Dataset
-from radii.errors import InputError, brief
+from radii.errors import InputError, brief, unknown_name
 
 LABELS = ("label", "labels", "target", "class", "fine_label", "y")
 FORMS = "a radii.Dataset, a DataLoader, a dataset of torch or of Hugging Face"
@@ -40,7 +41,7 @@ def _is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and hasattr(value, "iloc")
 
 
-def _holds_labels(x: Any) -> bool:
+def holds_labels(x: Any) -> bool:
     """Whether ``x`` has inputs and labels together."""
     frame = _is_frame(x) or isinstance(x, Dataset) or hasattr(x, "column_names")
     plain = isinstance(x, Sequence | np.ndarray) or hasattr(x, "detach") or _is_picture(x)
@@ -51,19 +52,19 @@ def _is_loader(x: Any) -> bool:
     return hasattr(x, "dataset") and hasattr(x, "batch_size")
 
 
-def separated(x: Any, y: Any) -> tuple[Any, Any]:
-    """Inputs and labels of something that holds both, or the labels of the column ``y`` of it.
+def separated(x: Any, y: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    """Inputs and labels of something that holds both, and the names of its classes; empty where it knows none.
 
     Args:
         y: the name of the column with the labels; None where that is known.
     """
-    if not _holds_labels(x):
+    if not holds_labels(x):
         raise InputError(f"y must be the labels of the inputs, got {brief(y)}; without it x must be {FORMS}.")
     if isinstance(x, Dataset):
-        return x.tensors()
+        return *x.tensors(), x.classes
     if _is_frame(x):
         name = _label_of([str(column) for column in x.columns], y)
-        return x.drop(columns=[name]), x[name].to_numpy()
+        return x.drop(columns=[name]), x[name].to_numpy(), ()
     if hasattr(x, "column_names"):
         return _of_hub(x, y)
     if y is not None:
@@ -74,7 +75,13 @@ def separated(x: Any, y: Any) -> tuple[Any, Any]:
             f"{type(x).__name__} must give pairs of input and label, got {brief(next(iter(pairs), None))}."
         )
     inputs, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    return (_joined(inputs), _joined(labels)) if _is_loader(x) else (inputs, labels)
+    return (_joined(inputs), _joined(labels), ()) if _is_loader(x) else (inputs, labels, ())
+
+
+def gathered(x: NDArray[np.generic], y: NDArray[np.int64], fixed: tuple[int, ...] = ()) -> Dataset:
+    """Inputs [n, …] and labels [n] as a dataset whose features ``fixed`` may not change."""
+    names = tuple(map(str, range(int(y.max(initial=0)) + 1)))
+    return Dataset(x, y, names, rules=FeatureRules(immutable=fixed) if fixed else None)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -85,24 +92,26 @@ def _joined(parts: list[Any]) -> Any:
     return np.concatenate([np.asarray(part) for part in parts])
 
 
-def _of_hub(x: Any, y: str | None) -> tuple[Any, Any]:
-    """Pictures or numbers, and labels by their names where the dataset knows them."""
+def _of_hub(x: Any, y: str | None) -> tuple[Any, Any, tuple[str, ...]]:
+    """Pictures or numbers, labels, and the names of the classes where the dataset knows them."""
+    if isinstance(x, Mapping):
+        raise InputError(f"The data have {len(x)} splits: give one of them, data[{next(iter(x), 'test')!r}].")
     label = _label_of(list(x.column_names), y)
     first = x[0]
     inputs = next((name for name in x.column_names if name != label and _is_picture(first[name])), None)
     inputs = inputs or next((name for name in x.column_names if name != label), None)
     if inputs is None:
         raise InputError(f"The dataset has no column beside the label {label!r}.")
-    labels = list(islice(x[label], None))
     names = getattr(getattr(x, "features", {}).get(label), "names", None)
-    return list(islice(x[inputs], None)), [names[k] for k in labels] if names else labels
+    return list(islice(x[inputs], None)), list(islice(x[label], None)), tuple(names or ())
 
 
 def _label_of(columns: list[str], wanted: str | None) -> str:
     if wanted is not None and wanted in columns:
         return wanted
     known = next((name for name in columns if wanted is None and name in LABELS), None)
+    if known is None and wanted is not None:
+        raise unknown_name("column of labels", wanted, columns)
     if known is None:
-        got = "" if wanted is None else f", got {wanted!r}"
-        raise InputError(f"Which column has the labels? Give its name as y, one of {', '.join(columns)}{got}.")
+        raise InputError(f"Which column has the labels? Give its name as y, one of {', '.join(columns)}.")
     return known

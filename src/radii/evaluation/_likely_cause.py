@@ -7,7 +7,7 @@ points and counted on the other half. A cause is named if the 99.9% intervals of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -17,6 +17,7 @@ from radii.confidence_interval import clopper_pearson
 from radii.errors import InputError
 from radii.models.classifier import predict
 from radii.models.io import NORMALIZATIONS
+from radii.tables import listed
 
 SMALL = 64  # pixels of the longer side up to which the numbers of CIFAR are tried
 MOST = 512  # points that are tried
@@ -66,7 +67,11 @@ def likely_cause(model: nn.Module, x: Tensor, y: Tensor) -> Cause | None:
     x, y = x[:MOST], y[:MOST]
     given = predict(model, x)
     sure = [cause for cause in (*_scales(model, x, y, given), *_orders(given, y)) if cause.is_sure]
-    return max(sure, key=lambda cause: cause.right / cause.points - FORGIVEN * (cause.what == LEVELS), default=None)
+    best = max(sure, key=lambda cause: cause.right / cause.points - FORGIVEN * (cause.what == LEVELS), default=None)
+    if best is None or best.kind != "scale":
+        return best
+    like = [cause.what for cause in sure if (cause.kind, cause.right) == ("scale", best.right) and cause is not best]
+    return replace(best, what=f"{best.what} (or {listed(like, 'or')})") if like else best
 
 
 def _scales(model: nn.Module, x: Tensor, y: Tensor, given: Tensor) -> Iterator[Cause]:

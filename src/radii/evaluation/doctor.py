@@ -215,7 +215,9 @@ class _Patient:
         says = f"{clean} of {len(y)} points{few}"
         chance = list(alarms.at_chance(x, y, prediction, self.model))
         cause = likely_cause(self.model, x, y) if clean.interval[1] < 0.9 or chance else None
-        yield Finding("clean accuracy", "wrong" if chance else "fine", says + (", as guessing" if chance else ""))
+        yield Finding(
+            "clean accuracy", "wrong" if chance else "fine", says + ("; guessing reaches that, too" if chance else "")
+        )
         tried = "as given" if clean.interval[1] >= 0.9 else "no other scale that was tried is better"
         orders = "the data's" if clean.interval[1] >= 0.9 else "no other order is better"
         for kind, name, fine in (("scale", "normalization", tried), ("order", "order of classes", orders)):
@@ -257,7 +259,7 @@ class _Patient:
             return Finding("proofs", "note", f"not possible: {refusal}")
         if choice.certificate is None:
             only_answers = "it gives answers only, its layers cannot be read"
-            why = only_answers if isinstance(self.model, BlackBox) else " ".join(choice.refusals)
+            why = only_answers if isinstance(self.model, BlackBox) else choice.why
             return Finding("proofs", "note", f"not possible: {why}", self._plain_layers())
         held = int((choice.certificate.radius >= self.ball.radius).sum())
         says = f"possible; {choice.certificate.method} proves {held} of {len(few)} points at {self.ball}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,13 +15,13 @@ from radii import progress
 from radii.attacks.suite import members, run_suite
 from radii.certificates.choose import choose
 from radii.change import Change
-from radii.data.dataset import Dataset
-from radii.errors import InputError, checked
+from radii.data.dataset import Data, Dataset
+from radii.errors import InputError, brief, checked
 from radii.evaluation._sequential_tests import Decision, DropTest, FloorTest
 from radii.evaluation.evaluate import look_first, proved_in
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
-from radii.models.adapter import PROBES, ModelLike, adapt
+from radii.models.adapter import PROBES, ModelLike, adapt, prepare
 from radii.models.classifier import predict
 from radii.networks.calling import frozen
 from radii.randomness import numpy_stream, stream_seed
@@ -32,7 +33,7 @@ LEAST = 100  # points that are measured in any case, so that the next gate can c
 @checked
 def gate(
     model: ModelLike,
-    data: Dataset,
+    data: Any,
     requirements: Sequence[str | Requirement],
     *,
     rates: Rates | None = None,
@@ -51,7 +52,8 @@ def gate(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes; in eval
             mode while it is asked.
-        data: the points.
+        data: the points: a radii.Dataset, a pair of inputs and labels, or what :func:`radii.evaluate` takes in place
+            of them.
         requirements: such as ``robust(linf:8/255)>=0.45``.
         rates: error rates and margin; 0.05 each by default.
         former: outcomes to compare with.
@@ -70,6 +72,8 @@ def gate(
     if not asked:
         raise InputError("A gate needs at least one requirement, for example clean>=0.9.")
     members(suite)  # a wrong name is reported before anything is computed
+    model, data = points_of(model, data)
+    asked = [item.on(data) for item in asked]
     everything = np.arange(len(data)) if rows is None else rows
     rates, known = rates or Rates(), (former or Former({})).among(set(everything.tolist()))
     order = _order(everything, known, seed)
@@ -93,6 +97,24 @@ def gate(
                 track.add(part, success, note)
             task.advance(len(part), f"{len(waiting)} open")
     return GateResult(tuple(track.result() for track in open_ones), rates, len(order))
+
+
+def points_of(model: ModelLike, data: Any) -> tuple[ModelLike, Dataset]:
+    """A model, and its test points as a dataset: of a radii.Dataset, of a pair, or of what has inputs and labels.
+
+    Args:
+        model: what the words of the labels and the columns of a data frame are read by.
+    """
+    if isinstance(data, Dataset | Data):
+        return model, data.test if isinstance(data, Data) else data
+    from radii.data.examples import FORMS, gathered, holds_labels
+
+    is_pair = isinstance(data, tuple | list) and len(data) == 2
+    if not is_pair and not holds_labels(data):
+        raise InputError(f"The points must be a pair of inputs and labels, {FORMS}; got {brief(data)}.")
+    x, y = data if is_pair else (data, None)
+    own = prepare(model, x, y)
+    return own.model, gathered(own.x.cpu().numpy(), own.y.cpu().numpy(), own.fixed)
 
 
 def outcomes(
@@ -126,7 +148,7 @@ def outcomes(
         return right, " ".join(filter(None, (met.refusal and f"Nothing is proved: {met.refusal}", met.note)))
     chosen = choose(model, x, ball, last="crown-ibp" if robust else "sdp-crown")  # attacks cost less than more proof
     held = proved_in(chosen.certificate, ball, x, y)[0] >= ball.radius
-    note = "" if robust or chosen.certificate else f"Nothing is proved: {' '.join(chosen.refusals)}"
+    note = "" if robust or chosen.certificate else f"Nothing is proved: {chosen.why}"
     if robust and not held.all():
         left = np.flatnonzero(~held)
         held[left] = ~run_suite(members(suite), model, x[left], y[left], ball, seed).broken.cpu().numpy()

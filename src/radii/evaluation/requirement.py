@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from radii.change import Change, threat_of
+from radii.data.dataset import Dataset
 from radii.errors import InputError, unknown_name
 from radii.threat import Ball
 
@@ -75,11 +76,12 @@ class Requirement:
         inside = self.ball or (self.corruption and ":".join(map(str, self.corruption)))
         return f"{self.measure}({inside})" if inside else self.measure
 
-    def without_box(self) -> Requirement:
-        """The same for inputs that have no least and greatest value."""
+    def on(self, data: Dataset) -> Requirement:
+        """The same for ``data``: without a box where its features have none, and with its fixed features."""
         if not isinstance(self.ball, Ball):
             return self
-        return replace(self, ball=self.ball.model_copy(update={"box": None}))
+        fixed = {*self.ball.fixed, *(() if data.rules is None else data.rules.fixed)}
+        return replace(self, ball=self.ball.changed(fixed=tuple(sorted(fixed)), box=data.box and self.ball.box))
 
     def __str__(self) -> str:
         return f"{self.subject}>={self.floor:g}"

@@ -9,6 +9,7 @@ logits is taken as it is.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from radii.data.arrays import as_inputs, as_labels, is_single
+from radii.data.arrays import as_inputs, as_labels, class_count, is_single
 from radii.errors import InputError, brief, reason
-from radii.models.classifier import predict
+from radii.models.classifier import Classifier, predict
 from radii.models.heads import Headed, in_order, returned_class
 from radii.networks.calling import ask, frozen, predicted_class, probe
 from radii.networks.frozen import Frozen
 from radii.networks.model_state import foreign_behavior, has_global_hooks
-from radii.threat import Allowed
+from radii.threat import Allowed, Ball
 
 Outputs = Literal["auto", "logits", "probabilities"]
 ModelLike = nn.Module | Callable[..., Any] | Any
@@ -45,9 +46,16 @@ class Prepared:
     fixed: tuple[int, ...] = ()  # features that stand for words
 
     def within(self, ball: B) -> B:
-        """``ball`` with the features of words unchanged."""
+        """``ball`` with the features of words unchanged, and a radius ``sd`` in standard deviations of the inputs."""
         fixed = tuple(sorted({*ball.fixed, *self.fixed} - {f for group in ball.limits.groups for f in group}))
-        return ball.changed(fixed=fixed) if self.fixed else ball
+        if not isinstance(ball, Ball) or not ball.unit or ball.scale:
+            return ball.changed(fixed=fixed) if self.fixed else ball
+        if self.x.dim() != 2:
+            raise InputError(f"{ball} is for columns of a table, and the inputs are images: write {ball.norm}:8/255.")
+        spread = self.x.std(0, correction=0).tolist()
+        logging.getLogger("radii").warning("%s counts the standard deviations of these %d inputs.", ball, len(self.x))
+        still = {*fixed, *(place for place, value in enumerate(spread) if not value)}
+        return ball.changed(fixed=tuple(sorted(still)), box=None, scale=tuple(value or 1.0 for value in spread))
 
 
 def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc: bool = False) -> Prepared:
@@ -59,15 +67,24 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
             or None, if ``x`` has them.
         nhwc: images have their channels last; a function gets them so, a torch module gets channels first.
     """
+    known: tuple[str, ...] = ()
     if y is None or isinstance(y, str):
         from radii.data.examples import separated
 
-        x, y = separated(x, y)
-    names = getattr(model, "classes_", None) if not isinstance(model, nn.Module) else None
-    if names is not None or hasattr(model, "config"):
+        x, y, known = separated(x, y)
+    if isinstance(model, str | Path):
+        from radii.models.io.by_name import open_named
+
+        first = as_inputs(x, nhwc=nhwc, single=is_single(y))
+        model = open_named(str(model), first, len(known) or class_count(y))
+    inner = model.net if isinstance(model, Classifier) else model
+    names = getattr(inner, "classes_", None) if not isinstance(inner, nn.Module) else None
+    if names is not None or hasattr(inner, "config"):
         from radii.models.estimators import class_names
 
-        names = class_names(model)
+        names = class_names(inner)
+    if names is not None and known and {*names} == {*known}:
+        y = [known[int(label)] for label in y]
     fixed: tuple[int, ...] = ()
     if hasattr(x, "columns") and hasattr(x, "iloc") and _is_estimator(model):
         from radii.models.estimators import Columns, OnColumns
@@ -329,6 +346,13 @@ class BlackBox(nn.Module):
         self.scores, self.probabilities = scores, probabilities
 
     @property
+    def fitted(self) -> Any:
+        """The estimator whose numbers can be read, fitted to these features in this order; None where there is none."""
+        from radii.models.estimators import OnColumns
+
+        return self.estimator.plain if isinstance(self.estimator, OnColumns) else self.estimator
+
+    @property
     def suite(self) -> str:
         """The suite of attacks that its answers allow."""
         return "decisions" if self.decisions else "black-box"
@@ -341,7 +365,9 @@ class BlackBox(nn.Module):
         except (ValueError, AttributeError) as error:  # not fitted, or fitted to other features
             if self.estimator is None:
                 raise
-            name, reason = type(self.estimator).__name__, str(error).splitlines()[0].rstrip(".")
+            from radii.models.estimators import kind
+
+            name, reason = kind(self.estimator), str(error).splitlines()[0].rstrip(".")
             raise InputError(f"The estimator {name} fails on {pixels[0].size} features: {reason}.") from error
         if answer.dtype.kind not in "biuf":
             raise InputError(f"The function must return numbers, got {answer.dtype} instead.")

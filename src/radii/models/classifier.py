@@ -76,7 +76,10 @@ def check_inputs(x: Tensor, box: Box | None = (0.0, 1.0)) -> None:
 def _way_into_box(x: Tensor, low: float, high: float) -> str:
     """What to do with inputs from ``low`` to ``high`` that leave the box."""
     if x.dim() == 2:
-        return "Write the threat of a table without a box, as linf:0.1,nobox: its radius is in the features' units."
+        return (
+            "Write the threat of a table as linf:0.1sd, a tenth of each column's standard deviation, or as "
+            "linf:0.1,nobox, 0.1 in the units of every column."
+        )
     if low >= 0 and GREY <= high <= 255:
         return (
             "They look like grey levels 0..255: give x / 255. Put the factor into a model that expects such levels: "

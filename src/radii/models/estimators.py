@@ -6,8 +6,8 @@ Columns of words come to an estimator as the words with which it was fitted; for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,7 @@ def answering(model: Any, x: Tensor, count: int) -> BlackBox:
     try:
         answer = np.asarray(ask(x.detach().cpu().numpy()))
     except Exception as error:
-        raise InputError(
-            f"{type(model).__name__}.predict fails on inputs {tuple(x.shape)}: {reason(error)}."
-        ) from error
+        raise InputError(f"{kind(model)}.predict fails on inputs {tuple(x.shape)}: {reason(error)}.") from error
     if answer.ndim == 2 and answer.shape[1] > 1:
         proper = bool((answer >= 0).all() and (abs(answer.sum(1) - 1) < 1e-3).all())
         return BlackBox(ask, probabilities=proper)
@@ -48,19 +46,19 @@ def answering(model: Any, x: Tensor, count: int) -> BlackBox:
 
 def _predict(model: Any) -> Callable[[NDArray[np.float32]], Any]:
     """How ``predict`` is called: boosters of XGBoost want a matrix of their own, CatBoost says what it returns."""
-    library = type(model).__module__.partition(".")[0]
+    source = library(model)
 
     def flat(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         return pixels.reshape(len(pixels), -1)
 
-    if library == "xgboost" and type(model).__name__ == "Booster":
+    if source == "xgboost" and kind(model) == "Booster":
         import xgboost
 
         names = getattr(model, "feature_names", None)
         return lambda pixels: model.predict(xgboost.DMatrix(flat(pixels), feature_names=names))
-    if library == "catboost":
+    if source == "catboost":
         return lambda pixels: model.predict(flat(pixels), prediction_type="Probability")
-    if library in ("sklearn", "lightgbm") or hasattr(model, "classes_") or hasattr(model, "n_features_in_"):
+    if source in ("sklearn", "lightgbm") or hasattr(model, "classes_") or hasattr(model, "n_features_in_"):
         return lambda pixels: model.predict(flat(pixels))
     return model.predict  # type: ignore[no-any-return]  # of images, perhaps
 
@@ -95,11 +93,13 @@ class Columns:
         names: of the columns, as the estimator knows them.
         places: the features of each column: one, or one for each word.
         words: of each column; empty for numbers.
+        categories: of each column whose type pandas calls categorical, with all that the estimator was fitted to.
     """
 
     names: tuple[str, ...]
     places: tuple[tuple[int, ...], ...]
     words: tuple[tuple[Any, ...], ...]
+    categories: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_frame(cls, frame: Any) -> Columns:
@@ -114,7 +114,8 @@ class Columns:
             places.append(tuple(range(start, start + max(1, len(own)))))
             words.append(own)
             start += max(1, len(own))
-        return cls(tuple(frame.columns), tuple(places), tuple(words))
+        categories = {name: frame[name].dtype for name in frame.columns if hasattr(frame[name].dtype, "categories")}
+        return cls(tuple(frame.columns), tuple(places), tuple(words), categories)
 
     @classmethod
     def of_features(cls, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Columns:
@@ -149,6 +150,11 @@ class Columns:
         parts = []
         for name, words in zip(self.names, self.words, strict=True):
             values = frame[name].tolist()
+            if not words and (empty := np.flatnonzero(np.isnan(np.array(values, float)))).size:
+                raise InputError(
+                    f"The column {name!r} has no number in row {empty[0]} ({empty.size} of {len(values)} rows): "
+                    "fill them, or leave them out."
+                )
             parts += [[float(value == word) for value in values] for word in words] if words else [values]
         return np.array(parts, np.float32).T.copy()
 
@@ -161,7 +167,7 @@ class Columns:
         for name, places, words in zip(self.names, self.places, self.words, strict=True):
             largest = flat[:, list(places)].argmax(1)
             content[name] = [words[k] for k in largest] if words else flat[:, places[0]].astype(np.float64)
-        return pandas.DataFrame(content)
+        return pandas.DataFrame(content).astype(dict(self.categories))
 
 
 class OnColumns:
@@ -169,18 +175,51 @@ class OnColumns:
 
     def __init__(self, estimator: Any, columns: Columns) -> None:
         self.estimator, self.columns = estimator, columns
+        absent = [name for name in self._names or () if name not in columns.names]
+        if absent:
+            raise InputError(
+                f"{kind(estimator)} was fitted with the column {absent[0]!r}, which the table does not have; its "
+                f"columns are {', '.join(map(str, columns.names))}."
+            )
+
+    @property
+    def plain(self) -> Any:
+        """The estimator itself if the features are its columns in its order, so that its numbers can be read."""
+        same = self._names is None or self._names == list(self.columns.names)
+        return None if any(self.columns.words) or not same else self.estimator
+
+    @property
+    def _names(self) -> list[str] | None:
+        names = getattr(self.estimator, "feature_names_in_", None)
+        names = getattr(self.estimator, "feature_names", None) if names is None else names
+        return None if names is None else list(names)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("estimator", "columns") or name.startswith("__"):
+        if name in ("estimator", "columns") or name.startswith("_"):
             raise AttributeError(name)
         value = getattr(self.estimator, name)
         if name not in ASKED:
             return value
-        return lambda features: value(self._wanted(self.columns.frame(features)))
+        more = {"prediction_type": "Probability"} if library(self.estimator) == "catboost" and name == "predict" else {}
+        return lambda features: value(self._wanted(self.columns.frame(features)), **more)
 
     def _wanted(self, frame: Any) -> Any:
-        names = getattr(self.estimator, "feature_names_in_", None)
-        return frame if names is None else frame[list(names)]
+        frame = frame if self._names is None else frame[self._names]
+        if library(self.estimator) == "xgboost" and kind(self.estimator) == "Booster":
+            import xgboost
+
+            return xgboost.DMatrix(frame, enable_categorical=True)
+        return frame
+
+
+def kind(model: Any) -> str:
+    """The name of the user's class."""
+    return type(model.estimator if isinstance(model, OnColumns) else model).__name__
+
+
+def library(model: Any) -> str:
+    """The package of the user's class."""
+    return type(model).__module__.partition(".")[0]
 
 
 def of_columns(model: Any, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Any:
@@ -194,12 +233,6 @@ def of_columns(model: Any, names: Sequence[str], groups: Sequence[Sequence[int]]
     if wanted is None or not names:
         return model
     columns = Columns.of_features(names, groups)
-    absent = [name for name in wanted if name not in columns.names]
-    if absent and len(wanted) == len(names):
+    if len(wanted) == len(names) and not {*wanted} <= {*columns.names}:
         return model  # fitted to other names of the same features
-    if absent:
-        raise InputError(
-            f"{type(model).__name__} was fitted with the column {absent[0]!r}, which the table does not have; its "
-            f"columns are {', '.join(columns.names)}."
-        )
     return OnColumns(model, columns)

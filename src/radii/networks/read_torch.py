@@ -841,22 +841,38 @@ def _absolute(operands: _Operands) -> int | None:
 
 
 def _joined(operands: _Operands) -> int | None:
-    """Values side by side along an axis."""
-    parts, after = operands.entry.arguments[0], operands.entry.shape
-    axis = (operands[1] or 0) % (len(after) + 1)
-    values = operands.reading.values
-    if operands.entry.folded or axis == 0 or not all(isinstance(p, Ref) and p.number in values for p in parts):
+    """Values and constants side by side along an axis; a constant is the same for every input of a batch."""
+    entry, values = operands.entry, operands.reading.values
+    parts = [operands.reading.constant(part) for part in entry.arguments[0]]
+    axis = (operands[1] or 0) % (len(entry.shape) + 1)
+    fixed = [part for part in parts if not isinstance(part, Ref)]
+    if (
+        entry.folded
+        or axis == 0
+        or len(fixed) == len(parts)
+        or any(not torch.equal(c, c[:1].expand_as(c)) for c in fixed)
+    ):
         return None
-    stacked = operation_name(operands.entry) == "stack"
-    numbers, shapes = zip(*(values[part.number] for part in parts), strict=True)
-    joined = operands.add(Join(operands.entry.layer, tuple(numbers), tuple(shapes)))
+    numbers, shapes = zip(*(values[part.number] for part in parts if isinstance(part, Ref)), strict=True)
+    put = torch.stack if operation_name(entry) == "stack" else torch.cat
 
-    def arranged(flat: Tensor) -> Tensor:
-        pieces = flat.split([math.prod(shape) for shape in shapes], 1)
-        shaped = [piece.reshape(1, *shape) for piece, shape in zip(pieces, shapes, strict=True)]
-        return torch.stack(shaped, axis) if stacked else torch.cat(shaped, axis)
+    def arranged(flat: Tensor, constants: float = 0.0) -> Tensor:
+        """The values of a batch ``flat`` [1, all] where they belong, and ``constants`` times the constants."""
+        pieces = zip(flat.split([math.prod(shape) for shape in shapes], 1), shapes, strict=True)
+        moved = [
+            next(pieces) if isinstance(part, Ref) else (constants * part[:1].to(flat.dtype), part.shape[1:])
+            for part in parts
+        ]
+        return put([piece.reshape(1, *shape) for piece, shape in moved], axis)
 
-    return operands.add(_move_step(operands.entry.layer, joined, (sum(map(math.prod, shapes)),), arranged))
+    size = sum(map(math.prod, shapes))
+    joined = numbers[0] if len(numbers) == 1 else operands.add(Join(entry.layer, tuple(numbers), tuple(shapes)))
+    before = shapes[0] if len(numbers) == 1 else (size,)
+    step = _move_step(entry.layer, joined, before, lambda x: arranged(x.flatten(1)))
+    if fixed:
+        beside = arranged(torch.zeros(1, size, dtype=operands.reading.dtype), 1.0).flatten()
+        step = replace(step, bias=beside, bias_size=beside.abs())
+    return operands.add(step)
 
 
 def _padded(operands: _Operands) -> int | None:

@@ -69,7 +69,7 @@ def read(path: Path, reading: Reading | None = None) -> Source:
         side: Side(y, ImageFiles(tuple(file for _, file in pairs), census.colored))
         for (side, pairs), y in zip(listed.items(), labels, strict=True)
     }
-    skipped = (f"{len(census.bad)} bad images of {path} are left out.",) if census.bad else ()
+    skipped = (f"Images of {path} that cannot be read and are left out: {len(census.bad)}.",) if census.bad else ()
     return Source(classes, sides, notes=(*census.notes, *skipped))
 
 

@@ -28,6 +28,7 @@ from radii.errors import InputError, reason
 from radii.files import write_whole
 from radii.models.classifier import Classifier
 from radii.models.io import STATE_DICTS
+from radii.tables import listed
 
 NAME, DIGEST = "radii", "sha256"  # one entry of metadata: safetensors keeps several in no fixed order
 
@@ -186,8 +187,8 @@ def _of_network(weights: Path, tensors: Mapping[str, Tensor], model: nn.Module) 
     whole = [prefix for prefix in prefixes if wanted <= {name.removeprefix(prefix) for name in _under(prefix, tensors)}]
     if len(whole) > 1 and "" not in whole:
         raise InputError(
-            f"{weights} holds {len(whole)} networks that fit the model, under {', '.join(whole)}; save one of them "
-            "alone: torch.save(model.state_dict(), 'weights.pth')."
+            f"{weights} holds {len(whole)} networks that fit the model, under {listed(whole)}; save one of them "
+            f"alone: torch.save(model.{whole[0]}state_dict(), 'weights.pth')."
         )
     if not whole:
         return dict(tensors), []

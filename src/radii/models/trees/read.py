@@ -21,10 +21,10 @@ _KNOWN: WeakKeyDictionary[BlackBox, TreeSearch] = WeakKeyDictionary()
 
 def tree_search(model: BlackBox, input_shape: tuple[int, ...]) -> TreeSearch:
     """The search in the trees of ``model`` on inputs of ``input_shape``; other models are refused with the reason."""
-    if model.estimator is None:
+    if model.fitted is None:
         raise InputError("The model is a function, whose trees cannot be read.")
     if model not in _KNOWN:
-        ensemble, count = of_estimator(model.estimator), int(np.prod(input_shape))
+        ensemble, count = of_estimator(model.fitted), int(np.prod(input_shape))
         if ensemble.features > count:
             raise InputError(f"The trees read {ensemble.features} features, and the inputs have {count}.")
         asked = ref(model)  # the table must not keep the model alive

@@ -132,7 +132,7 @@ class Evaluate(Step):
         readable = loaded.has_gradients or isinstance(loaded.model, BlackBox)  # linear models and trees are read
         chosen = choose(loaded.model, x, ball) if self.certify and readable else None
         certificate = None if chosen is None else chosen.certificate
-        refusal = " ".join(chosen.refusals) if chosen is not None and certificate is None else None
+        refusal = chosen.why if chosen is not None and certificate is None else None
         if self.certify and not loaded.has_gradients and certificate is None:
             refusal = f"{loaded.name} only answers; its layers cannot be bounded."
         scores = evaluate(

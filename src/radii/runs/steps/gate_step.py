@@ -20,6 +20,7 @@ from radii.runs.model_source import ModelSource, load_model
 from radii.runs.step import Step
 from radii.runs.store import Workspace
 from radii.spec import read_json
+from radii.threat import Ball
 
 
 class FormerGate(FileSpec):
@@ -81,7 +82,10 @@ class Gate(Step):
         if not loaded.has_gradients and self.suite not in GRADIENT_FREE and attacked:
             raise InputError(f"{loaded.name} gives no gradients: use --suite black-box.")
         if loaded.architecture is not None and loaded.architecture.box is None:
-            asked = [item.without_box() for item in asked]
+            asked = [
+                replace(item, ball=item.ball.changed(box=None)) if isinstance(item.ball, Ball) else item
+                for item in asked
+            ]
         loaded.model.to(torch_device(work.store.device))
         result = gate(
             loaded.model,
