@@ -1,4 +1,4 @@
-"""Pipelines that were fitted to the columns of a data frame: read as linear models, exactly."""
+"""Pipelines that were fitted to the columns of a data frame: read as linear models and as trees, exactly."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.tree import DecisionTreeClassifier
 
 import radii
+from radii.attacks.exact import Exact
 from radii.errors import InputError
+from radii.feature_limits import FeatureLimits
 from radii.models.estimators import Columns, OnColumns
 from radii.models.linear.table_columns import of_columns
+from radii.models.trees.estimators import of_estimator
 
 NUMBERS, WORDS = ["age", "income", "debt"], ["town", "job"]
 
@@ -108,3 +121,62 @@ def test_what_is_not_read_is_named(transformer: Any, said: str) -> None:
     model = make_pipeline(transformer, LogisticRegression(max_iter=500)).fit(frame, y)
     with pytest.raises(InputError, match=said):
         of_columns(OnColumns(model, Columns.of_frame(frame)))
+
+
+FORESTS = {
+    "columns": lambda: make_pipeline(
+        split(StandardScaler(), OneHotEncoder()), RandomForestClassifier(5, max_depth=4, random_state=0)
+    ),
+    "imputed": lambda: make_pipeline(
+        split(make_pipeline(SimpleImputer(), MinMaxScaler()), OneHotEncoder(drop="if_binary")),
+        GradientBoostingClassifier(n_estimators=8, max_depth=3, random_state=0),
+    ),
+    "passed": lambda: make_pipeline(
+        make_column_transformer((OneHotEncoder(sparse_output=False), WORDS), remainder="passthrough"),
+        HistGradientBoostingClassifier(max_iter=8, min_samples_leaf=5),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORESTS)
+def test_trees_behind_columns_are_exact(case: str) -> None:
+    """Scores are those of the pipeline at and beside every threshold, and the words may be swapped."""
+    frame, y = people()
+    model = FORESTS[case]().fit(frame, y)
+    columns = Columns.of_frame(frame)
+    features = columns.features(frame)
+    asked = OnColumns(model, columns)
+    trees = of_estimator(asked)
+    rng, rows = np.random.default_rng(0), []
+    for f, cut in zip(trees.feature, trees.threshold, strict=True):
+        if f >= 0 and f not in columns.fixed:
+            for value in (cut, np.nextafter(cut, np.float32(np.inf))):
+                row = features[rng.integers(len(features))].copy()
+                row[f] = value
+                rows.append(row)
+    both = np.concatenate([features, rows]).astype(np.float32)
+    own = trees.scores(both)
+    clear = np.abs(own[:, 1] - own[:, 0]) > trees.error
+    assert (own.argmax(1) == (model.predict(columns.frame(both)) == "yes"))[clear].all()
+    groups = tuple(places for places, words in zip(columns.places, columns.words, strict=True) if words)
+    scale = [1.0 if f in columns.fixed else float(spread) for f, spread in enumerate(features.std(0))]
+    ball = radii.Ball("linf", 1.0, None, scale=tuple(scale), limits=FeatureLimits(groups=groups))
+    box, x = radii.BlackBox(asked), torch.from_numpy(features[:8])
+    proved = radii.certify(asked, features[:8], "trees", ball).radius
+    broken = Exact().radii(box, x, box(x).argmax(1), ball).radius
+    met = broken.isfinite()
+    assert met.any()
+    torch.testing.assert_close(proved[met], broken[met], rtol=1e-4, atol=1e-5)
+
+
+def test_trees_behind_scaled_arrays_are_read() -> None:
+    frame, y = people()
+    x = frame[NUMBERS].to_numpy()
+    model = make_pipeline(RobustScaler(), DecisionTreeClassifier(max_depth=4, random_state=0)).fit(x, y)
+    assert radii.certify(model, x[:5], "trees", "linf:100,nobox").radius.max() > 0
+    mixed = make_pipeline(PCA(2), DecisionTreeClassifier(max_depth=2)).fit(x, y)
+    with pytest.raises(InputError, match="mixes columns"):
+        of_estimator(mixed)
+    scaled = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2)).fit(x, y)
+    with pytest.raises(InputError, match="compares float64 numbers"):
+        of_estimator(scaled)

@@ -15,6 +15,7 @@ from radii.attacks.minimum_norm import BrokenRadii
 from radii.errors import InputError
 from radii.models.adapter import BlackBox
 from radii.models.classifier import check_inputs, predict
+from radii.models.estimators import check_words
 from radii.models.feature_reach import Floats, Reach
 from radii.models.linear.affine_scores import TINY32, AffineScores
 from radii.models.linear.halfspace import lengths
@@ -49,6 +50,7 @@ class Exact:
                 raise InputError(f"No exact attack fits this model. {refusal}") from None
             from radii.models.trees.read import tree_search  # loads numba
 
+            check_words(model.estimator, ball)
             return _of_trees(tree_search(model, tuple(x.shape[1:])), x, y, ball)
         return self._linear(scores, model, x, y, ball)
 

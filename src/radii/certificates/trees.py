@@ -14,6 +14,7 @@ from radii.certificates.methods import Request
 from radii.errors import OtherKindError
 from radii.models.adapter import BlackBox
 from radii.models.classifier import check_inputs, predict
+from radii.models.estimators import check_words
 from radii.models.feature_reach import Reach
 from radii.networks.model_state import ModelState
 
@@ -30,10 +31,11 @@ def certify_request(request: Request) -> Certificate:
         raise OtherKindError("The model is a network, no tree ensemble.")
     from radii.models.trees.read import check_reading, tree_search  # loads numba
 
+    check_words(model.estimator, ball)
     trees = tree_search(model, tuple(x.shape[1:]))
     check_inputs(x, ball.box)
-    check_reading(trees, x.cpu().flatten(1).numpy())
     prediction, reach = predict(model, x).cpu(), Reach.of(ball, x)
+    check_reading(trees, reach)
     radius = torch.zeros(len(x), dtype=torch.float64)
     with progress.task("searching trees", len(x), "points") as bar:
         for row, label in enumerate(prediction.tolist()):

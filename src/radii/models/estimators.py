@@ -135,16 +135,6 @@ class Columns:
         pairs = zip(self.places, self.words, strict=True)
         return tuple(place for places, words in pairs if words for place in places)
 
-    def check_words(self, ball: Ball) -> None:
-        """Refuse a ball in which the features of a word become anything but one 1."""
-        held = {*ball.fixed, *(feature for group in ball.limits.groups for feature in group)}
-        free = [feature for feature in self.fixed if feature not in held]
-        if free:
-            raise InputError(
-                f"Feature {free[0]} stands for a word, and {ball} lets it become any number: make it fixed, or name "
-                "its group in FeatureLimits(groups=…)."
-            )
-
     def features(self, frame: Any) -> NDArray[np.float32]:
         """The features [n, d] of the rows of ``frame``."""
         parts = []
@@ -220,6 +210,19 @@ def kind(model: Any) -> str:
 def library(model: Any) -> str:
     """The package of the user's class."""
     return type(model).__module__.partition(".")[0]
+
+
+def check_words(estimator: Any, ball: Ball) -> None:
+    """Refuse a ball in which the features of a word become anything but one 1."""
+    if not isinstance(estimator, OnColumns):
+        return
+    held = {*ball.fixed, *(feature for group in ball.limits.groups for feature in group)}
+    free = [feature for feature in estimator.columns.fixed if feature not in held]
+    if free:
+        raise InputError(
+            f"Feature {free[0]} stands for a word, and {ball} lets it become any number: make it fixed, or name "
+            "its group in FeatureLimits(groups=…)."
+        )
 
 
 def of_columns(model: Any, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Any:

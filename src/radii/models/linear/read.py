@@ -20,12 +20,12 @@ def affine_scores(model: nn.Module, input_shape: tuple[int, ...], ball: Ball | N
         return of_module(model, input_shape)
     if model.estimator is None:
         raise InputError("The model is a function, whose weights cannot be read.")
-    from radii.models.estimators import OnColumns
+    from radii.models.estimators import OnColumns, check_words
     from radii.models.linear.estimators import of_estimator  # networks are read without it
 
     if isinstance(model.estimator, OnColumns):
         if ball is not None:
-            model.estimator.columns.check_words(ball)
+            check_words(model.estimator, ball)
         from radii.models.linear.table_columns import of_columns
 
         return of_columns(model.estimator)

@@ -23,12 +23,16 @@ def of_columns(asked: OnColumns) -> AffineScores:
     if is_named(estimator, ("GridSearchCV", "RandomizedSearchCV")):
         return of_columns(OnColumns(estimator.best_estimator_, asked.columns))
     names = getattr(estimator, "feature_names_in_", None)
-    table = _Part.of(asked.columns, asked.columns.names if names is None else names)
+    names = asked.columns.names if names is None else names
     if not is_named(estimator, ("Pipeline",)):
-        return of_estimator(estimator).behind(table.numbers())
+        return of_estimator(estimator).behind(features_behind([], asked.columns, names))
     *before, last = [step for _, step in estimator.steps]
-    part = _Steps(before).of(table)
-    return of_estimator(last).behind(part.numbers())
+    return of_estimator(last).behind(features_behind(before, asked.columns, names))
+
+
+def features_behind(steps: list[Any], columns: Columns, names: Any) -> AffineScores:
+    """What ``steps`` make of the features behind ``columns``, of which they take ``names``; affine, one by one."""
+    return _Steps(steps).of(_Part.of(columns, names)).numbers()
 
 
 @dataclass(frozen=True)

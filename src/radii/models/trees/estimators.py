@@ -27,6 +27,10 @@ def of_estimator(estimator: Any) -> TreeEnsemble:
     name = f"{kind.__module__.split('.')[0]}.{kind.__name__}"
     if name in ("sklearn.GridSearchCV", "sklearn.RandomizedSearchCV"):
         return of_estimator(estimator.best_estimator_)
+    if name in ("sklearn.Pipeline", "radii.OnColumns"):
+        from radii.models.trees.behind_columns import of_pipeline
+
+        return of_pipeline(estimator, of_estimator)
     if name not in READERS:
         known = ", ".join(known.split(".")[1] for known in READERS)
         raise InputError(f"The estimator {kind.__name__} is no tree ensemble that can be read; {known} are.")

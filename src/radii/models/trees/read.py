@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from radii.errors import InputError
 from radii.models.adapter import BlackBox
 from radii.models.classifier import predict
+from radii.models.feature_reach import Reach
 from radii.models.trees.estimators import of_estimator
 from radii.models.trees.search import TreeSearch
 
@@ -37,10 +38,15 @@ def _classes(model: BlackBox | None, rows: NDArray[np.float32], input_shape: tup
     return predict(model, torch.from_numpy(rows).view(-1, *input_shape)).numpy()
 
 
-def check_reading(search: TreeSearch, x: NDArray[np.float32]) -> None:
-    """Refuse trees whose scores give another class than the model, at ``x`` and at the thresholds themselves."""
-    own = search.ensemble
-    rows = np.concatenate([x[:64], *_at_thresholds(search, x)])
+def check_reading(search: TreeSearch, reach: Reach) -> None:
+    """Refuse trees whose scores give another class than the model, at the inputs and at the thresholds themselves.
+
+    Features that cannot move, and those of categories, stay: a word is no other number than 0 and 1.
+    """
+    own, x = search.ensemble, reach.center.astype(np.float32)
+    moving = (reach.low < reach.high).any(0)
+    moving[reach.grouped] = False
+    rows = np.concatenate([x[:64], *_at_thresholds(search, x, moving)])
     scores = own.scores(rows)
     best = scores.argmax(1)
     second = np.partition(scores, -2, axis=1)[:, -2]
@@ -53,13 +59,13 @@ def check_reading(search: TreeSearch, x: NDArray[np.float32]) -> None:
         )
 
 
-def _at_thresholds(search: TreeSearch, x: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """Rows of ``x`` with features moved onto thresholds and to the next float32 number, drawn by a fixed seed."""
+def _at_thresholds(search: TreeSearch, x: NDArray[np.float32], moving: NDArray[np.bool_]) -> list[NDArray[np.float32]]:
+    """Rows of ``x`` with features of ``moving`` set to thresholds and to the next float32 number, by a fixed seed."""
     rng, parts = np.random.default_rng(0), []
     for _ in range(ROUNDS):
         rows = x[rng.integers(0, len(x), 40)].copy()
         for f, cuts in enumerate(search.thresholds):
-            moved = rng.random(len(rows)) < 0.5
+            moved = (rng.random(len(rows)) < 0.5) & moving[f]
             if len(cuts) and moved.any():
                 chosen = cuts[rng.integers(0, len(cuts), int(moved.sum()))]
                 up = np.nextafter(chosen, np.float32(np.inf))
