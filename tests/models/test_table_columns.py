@@ -125,15 +125,15 @@ def test_what_is_not_read_is_named(transformer: Any, said: str) -> None:
 
 FORESTS = {
     "columns": lambda: make_pipeline(
-        split(StandardScaler(), OneHotEncoder()), RandomForestClassifier(5, max_depth=4, random_state=0)
+        split(StandardScaler(), OneHotEncoder()), RandomForestClassifier(2, max_depth=3, random_state=0)
     ),
     "imputed": lambda: make_pipeline(
         split(make_pipeline(SimpleImputer(), MinMaxScaler()), OneHotEncoder(drop="if_binary")),
-        GradientBoostingClassifier(n_estimators=8, max_depth=3, random_state=0),
+        GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0),
     ),
     "passed": lambda: make_pipeline(
         make_column_transformer((OneHotEncoder(sparse_output=False), WORDS), remainder="passthrough"),
-        HistGradientBoostingClassifier(max_iter=8, min_samples_leaf=5),
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5),
     ),
 }  # fmt: skip
 

@@ -44,7 +44,7 @@ def check_reading(search: TreeSearch, reach: Reach) -> None:
     Features that cannot move, and those of categories, stay: a word is no other number than 0 and 1.
     """
     own, x = search.ensemble, reach.center.astype(np.float32)
-    moving = (reach.low < reach.high).any(0)
+    moving: NDArray[np.bool_] = np.any(reach.low < reach.high, axis=0)
     moving[reach.grouped] = False
     rows = np.concatenate([x[:64], *_at_thresholds(search, x, moving)])
     scores = own.scores(rows)
