@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from radii.errors import InputError  # noqa: E402
 from radii.models.io.exported_programs import OnnxRuntime  # noqa: E402
-from radii.networks.read_onnx import load_onnx  # noqa: E402
+from radii.networks.read_onnx import OPSETS, load_onnx  # noqa: E402
 from radii.verification.checker.plain_network import ProofError, read_plain  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -208,6 +208,155 @@ def test_gradients_flow_to_the_input(tmp_path: Path) -> None:
     x = torch.randn(3, *network.graph.input_shape, requires_grad=True)
     (gradient,) = torch.autograd.grad(network(x).square().sum(), x)
     assert gradient.abs().sum() > 0
+
+
+Settings = list[dict[str, Any]]
+PAIR, SAME = {"kernel_shape": [2, 3]}, ("SAME_UPPER", "SAME_LOWER", "VALID")
+POOLS: Settings = [
+    {}, {"strides": [2, 1]}, {"pads": [1, 1, 1, 1]}, {"ceil_mode": 1, "strides": [2, 4]},
+    {"ceil_mode": 1, "strides": [3, 2], "pads": [1, 1, 1, 1]}, {"auto_pad": "SAME_UPPER"},
+    {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+]  # fmt: skip
+WINDOWS: Settings = [
+    {}, {"strides": [2, 1]}, {"pads": [0, 1, 2, 1]}, {"pads": [1, 2, 0, 1], "strides": [1, 2]}, {"dilations": [2, 1]},
+    *({"auto_pad": kind, "strides": [s, 1], "dilations": [d, 1]} for kind in SAME for s in (1, 2) for d in (1, 2)),
+]  # fmt: skip
+AXES: Settings = [{}, {"keepdims": 0}, {"axes": [-1]}, {"axes": [2, -3], "keepdims": 0}, {"axes": [1], "keepdims": 1}]
+# operator, opset, constants behind x, and its attributes; x has the shape [1, 2, 6, 6]
+ATTRIBUTES: list[tuple[str, int, dict[str, Any], Settings]] = [
+    ("Conv", 13, {"w": weights(3, 2, 2, 3), "b": weights(3)}, WINDOWS),
+    ("Conv", 13, {"w": weights(4, 1, 2, 3)}, [{"group": 2}, {"group": 2, "auto_pad": "SAME_LOWER"}]),
+    (
+        "ConvTranspose", 13, {"w": weights(2, 3, 2, 3), "b": weights(3)},
+        [{}, {"strides": [2, 3]}, {"pads": [1, 1, 1, 1]}, {"dilations": [2, 1]},
+         {"strides": [2, 3], "pads": [0, 1, 0, 1]},
+         {"strides": [2, 3], "output_padding": [1, 2]}, {"auto_pad": "SAME_UPPER"}, {"pads": [1, 0, 0, 1]}],
+    ),
+    ("ConvTranspose", 13, {"w": weights(2, 3, 2, 2)}, [{"group": 2}, {"group": 2, "strides": [2, 2]}]),
+    ("MaxPool", 13, {}, [PAIR | own for own in [*POOLS, {"dilations": [2, 1]}, {"pads": [1, 0, 0, 1]}]]),
+    ("AveragePool", 13, {}, [PAIR | own | {"count_include_pad": k} for own in POOLS for k in (0, 1)]),
+    ("AveragePool", 13, {}, [PAIR | own for own in POOLS]),
+    ("AveragePool", 19, {}, [PAIR | {"dilations": [2, 1]}]),
+    ("ReduceMean", 13, {}, AXES),
+    ("ReduceMax", 13, {}, AXES),
+    ("ReduceMin", 13, {}, AXES),
+    ("ReduceSum", 11, {}, AXES),
+    *((kind, 18, {"a": long(*axes)}, [{}, {"keepdims": 0}, {"noop_with_empty_axes": 1}])
+      for kind in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin") for axes in ((-1,), (1, -2))),
+    *((kind, 18, {}, [{}, {"keepdims": 0}, {"noop_with_empty_axes": 1}])
+      for kind in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")),
+    ("BatchNormalization", 13, {k: weights(2) ** 2 / 100 for k in "sbmv"}, [{}, {"epsilon": 0.1}, {"momentum": 0.5}]),
+    ("LayerNormalization", 17, {"s": weights(6), "b": weights(6)}, [{}, {"epsilon": 0.5}, {"axis": -1}]),
+    ("LayerNormalization", 17, {"s": weights(6, 6)}, [{"axis": 2}, {"axis": -2, "epsilon": 0.5}]),
+    ("Flatten", 13, {}, [{}, *({"axis": axis} for axis in (0, 1, 2, 3, -1, -2, -3))]),
+    *(("Reshape", 14, {"s": long(*shape)}, [{}])
+      for shape in ((0, -1), (1, 0, -1), (-1, 6, 0, 2), (2, -1, 0), (0, 2, 0, 0))),
+    ("Reshape", 14, {"s": long(2, 36)}, [{"allowzero": 1}]),
+    ("Resize", 18, {"": None, "s": np.float32([1, 1, 2, 2])}, [
+        {}, {"mode": "linear"}, {"mode": "linear", "antialias": 1}, {"nearest_mode": "ceil"},
+        *({"coordinate_transformation_mode": way, "mode": mode}
+          for way in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+          for mode in ("nearest", "linear")),
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ]),
+    ("Upsample", 7, {}, [{"scales": [1.0, 1.0, 2.0, 3.0]}, {"scales": [1.0, 1.0, 2.0, 3.0], "mode": "linear"}]),
+    ("Resize", 18, {"": None, "s": np.float32([2, 3])}, [{"axes": [2, 3]}, {"axes": [3, 2]}]),
+    ("Resize", 18, {"": None, " ": None, "n": long(12, 18)}, [
+        {"axes": [2, 3], "keep_aspect_ratio_policy": way} for way in ("stretch", "not_larger", "not_smaller")
+    ]),
+    ("Squeeze", 13, {"a": long(-4)}, [{}]),
+    ("Squeeze", 11, {}, [{}, {"axes": [0]}, {"axes": [-4]}]),
+    *(("Unsqueeze", 13, {"a": long(*axes)}, [{}]) for axes in ((1,), (-1,), (3, 1), (-1, 0), (-2, 2))),
+    ("Transpose", 13, {}, [{}, {"perm": [0, 2, 3, 1]}, {"perm": [0, 3, 1, 2]}]),
+    ("Pad", 9, {}, [{"pads": [0, 0, 1, 2, 0, 0, 0, 3]}, {"pads": [0, 1, 0, 0, 0, 0, 0, 1], "value": 2.5},
+                    {"pads": [0, 0, -1, 1, 0, 0, -2, 0]}, {"pads": [0, 0, 1, 2, 0, 0, 2, 0], "mode": "reflect"}]),
+    ("Pad", 18, {"p": long(1, 2, 0, 3), "v": np.float32(1.5), "a": long(-1, 1)}, [{}]),
+    ("Pad", 13, {"p": long(0, 0, 1, 0, 0, 1, 0, 2)}, [{}, {"mode": "edge"}, {"mode": "reflect"}]),
+    ("Clip", 6, {}, [{}, {"min": -0.2}, {"max": 0.3}, {"min": -0.2, "max": 0.3}]),
+    ("Clip", 13, {"l": np.float32(-0.2)}, [{}]),
+    ("Clip", 13, {"": None, "h": np.float32(0.3)}, [{}]),
+    *(("Slice", 13, {"b": long(*own[0]), "e": long(*own[1]), **({"a": long(*own[2])} if own[2] else {}),
+                     **({"s": long(*own[3])} if own[3] else {})}, [{}])
+      for own in (((0, 1), (1, 2), (), ()), ((1,), (-1,), (-1,), ()), ((-1,), (-5,), (3,), (-2,)),
+                  ((5,), (-99,), (2,), (-1,)), ((4,), (-4,), (2,), (-1,)), ((-99, 1), (99, 5), (1, -2), (1, 2)))),
+    ("Slice", 9, {}, [{"starts": [0, 1], "ends": [1, 2]}, {"starts": [1], "ends": [-1], "axes": [2]}]),
+    *(("Gather", 13, {"i": long(*own)}, [{"axis": 2}, {"axis": -1}]) for own in ((0, -1), (-2, 3, 3))),
+    ("Gather", 13, {"i": long(0, 0)}, [{}]),
+    *((kind, opset, {}, [{}, *({"axis": axis} for axis in (1, 2, 3, -1, -2))])
+      for kind in ("Softmax", "LogSoftmax") for opset in (11, 13)),
+    ("LeakyRelu", 13, {}, [{}, {"alpha": 0.3}]),
+    ("Elu", 13, {}, [{}, {"alpha": 0.3}]),
+    ("Celu", 13, {}, [{}, {"alpha": 0.3}]),
+    ("Selu", 13, {}, [{}, {"alpha": 0.3}, {"gamma": 2.0}]),
+    ("HardSigmoid", 13, {}, [{}, {"alpha": 0.3}, {"beta": 0.1}]),
+    ("Gelu", 20, {}, [{}, {"approximate": "tanh"}]),
+    ("SpaceToDepth", 13, {}, [{"blocksize": 2}, {"blocksize": 3}]),
+    ("Concat", 13, {"c": weights(1, 2, 6, 6)}, [{"axis": 1}, {"axis": -1}, {"axis": -3}]),
+    ("BatchNormalization", 8, {k: weights(2) ** 2 for k in "sbmv"}, [{"spatial": 0}]),
+]  # fmt: skip
+ROWS = [(kind, opset, given, own) for kind, opset, given, settings in ATTRIBUTES for own in settings]
+
+
+def test_every_attribute_is_read_or_refused(tmp_path: Path) -> None:
+    """One operator with its attributes left out or at unusual values computes what onnxruntime computes."""
+    x = torch.randn(1, 2, 6, 6, generator=torch.Generator().manual_seed(0))
+    refused, wrong = 0, []
+    for number, (kind, opset, given, own) in enumerate(ROWS):
+        constants = {f"c{name}": value for name, value in given.items() if name.strip()}
+        inputs = ["x", *(f"c{name}" * bool(name.strip()) for name in given)]  # "" and " ": left out
+        nodes = [helper.make_node(kind, inputs, ["h"], name="it", **own), node("Flatten", "h", "y", axis=0)]
+        path = saved(tmp_path / f"{number}.onnx", nodes, [1, 2, 6, 6], opset, **constants)
+        try:
+            said = OnnxRuntime(path)(x.flatten(1))
+        except Exception:  # onnxruntime does not know it
+            continue
+        try:
+            network = load_onnx(path)
+        except InputError:
+            refused += 1
+            continue
+        got = network(x).flatten(1)
+        if got.shape != said.flatten(1).shape or not torch.allclose(got, said.flatten(1), rtol=1e-4, atol=1e-5):
+            wrong.append((kind, opset, own))
+    assert not wrong
+    assert refused < 40
+
+
+@pytest.mark.parametrize(
+    ("opset", "count", "parts", "own"),
+    [(18, 3, (), {"num_outputs": 3}), (18, 3, (4, 1, 2), {}), (11, 2, (), {"split": [5, 2]}), (13, 7, (), {})],
+)
+def test_parts_of_a_value(opset: int, count: int, parts: tuple[int, ...], own: dict[str, Any], tmp_path: Path) -> None:
+    """A Split into equal parts, the last one smaller, or into the parts that the file says."""
+    names = [f"p{k}" for k in range(count)]
+    split = helper.make_node("Split", ["x", "sizes"] if parts else ["x"], names, axis=-1, **own)
+    constants = {"sizes": long(*parts)} if parts else {}
+    nodes = [split, node("Concat", " ".join(names[::-1]), "y", axis=1)]
+    path = saved(tmp_path / "net.onnx", nodes, [1, 7], opset, **constants)
+    x = torch.arange(7.0)[None]
+    assert torch.equal(load_onnx(path)(x).flatten(), OnnxRuntime(path)(x).flatten())
+
+
+def test_every_attribute_of_every_operator_is_tried() -> None:
+    """All attributes that the standard knows from opset 7 on, but for those that change no result."""
+    from tests.networks.test_onnx_operators import CASES as BOUNDED
+
+    from radii.networks._onnx_operators import CONVERSIONS
+
+    nodes = [entry for nodes, *_ in CASES.values() for entry in nodes]
+    nodes += [entry for (nodes, _), *_ in BOUNDED.values() for entry in nodes]
+    tried = {(entry.op_type, attribute.name) for entry in nodes for attribute in entry.attribute}
+    tried |= {(kind, name) for kind, _, _, own in ROWS for name in own} | {("Split", "num_outputs"), ("Split", "split")}
+    harmless = {"kernel_shape", "storage_order", "ratio", "seed", "stash_type", "momentum"}
+    refused = {"training_mode", "is_test", "to", "saturate", "round_mode", "output_shape"}
+    of_other_modes = {"cubic_coeff_a", "extrapolation_value", "exclude_outside"}
+    known = onnx.defs.get_all_schemas_with_history()
+    for kind in CONVERSIONS:
+        own = {s.since_version: s for s in known if (s.domain, s.name) == ("", kind) and s.since_version <= OPSETS[-1]}
+        first = max((since for since in own if since <= OPSETS[0]), default=0)
+        names = {name for since, schema in own.items() if since >= first for name in schema.attributes}
+        missing = {(kind, name) for name in names - harmless - refused - of_other_modes} - tried
+        assert not missing
 
 
 def test_an_unknown_operator_is_refused_with_its_node(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from radii.networks.read_onnx import Reader
 
 LARGEST = 2**62  # the end of a slice without an end
+SELU = (1.67326319217681884765625, 1.05070102214813232421875)  # alpha and gamma that a file may leave out
 Convert = Callable[[Any, Any, dict[str, Any]], Any]
 
 
@@ -199,14 +200,18 @@ def _global_max(reader: Reader, source: Any, _attributes: dict[str, Any]) -> Non
     reader.emit(source, "extreme", axes=axes, keep=True, largest=True)
 
 
-def _reduced(mean: bool) -> Convert:
+def _over_axes(operation: str, **settings: bool) -> Convert:
+    """An operation over the axes that are named, or over all; over none where the file says so."""
+
     def convert(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
         rank = len(reader.shape(source.input[0]))
-        axes = attributes.get("axes") or reader.numbers(source, 1) or list(range(rank))
-        places = tuple(sorted(axis % rank for axis in axes))
-        reader.emit(
-            source, "reduce", [source.input[0]], axes=places, keep=bool(attributes.get("keepdims", 1)), mean=mean
-        )
+        axes = attributes.get("axes") or reader.numbers(source, 1)
+        if not axes and attributes.get("noop_with_empty_axes", 0):
+            reader.emit(source, "identity", [source.input[0]])
+            return
+        places = tuple(sorted(axis % rank for axis in axes or range(rank)))
+        keep = bool(attributes.get("keepdims", 1))
+        reader.emit(source, operation, [source.input[0]], axes=places, keep=keep, **settings)
 
     return convert
 
@@ -369,6 +374,17 @@ def _with(operation: str, **usual: float) -> Convert:
     )
 
 
+def _selu(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
+    """gamma times an ELU; torch's own where both numbers are the usual ones."""
+    alpha, gamma = (attributes.get(name, usual) for name, usual in zip(("alpha", "gamma"), SELU, strict=True))
+    if (alpha, gamma) == SELU:
+        reader.emit(source, "selu")
+        return
+    y = reader.emit(source, "elu", None, f"{source.output[0]}/elu", alpha=float(alpha))
+    factor = reader.make_constant(f"{source.output[0]}/gamma", np.array(gamma, dtype=np.float32))
+    reader.emit(source, "mul", [y, factor])
+
+
 def _gelu(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
     reader.emit(source, "gelu", approximate=attributes.get("approximate", b"none").decode())
 
@@ -410,6 +426,8 @@ def _resize(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
     place = 1 if source.op_type == "Upsample" or reader.opset < 11 else 2
     scales = attributes.get("scales") or reader.tensor(source, place)
     sizes = reader.numbers(source, 3)
+    if "axes" in attributes or attributes.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        raise reader.refusal(source, "names axes or keeps the ratio of sides: write scales or sizes of all axes")
     if sizes:
         scales = [size / before for size, before in zip(sizes, shape, strict=True)]
     factors = [] if scales is None else [float(scale) for scale in np.asarray(scales).reshape(-1)]
@@ -463,20 +481,10 @@ def _summed(mean: bool) -> Convert:
     return convert
 
 
-def _extreme(largest: bool) -> Convert:
-    def convert(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
-        rank = len(reader.shape(source.input[0]))
-        axes = attributes.get("axes") or reader.numbers(source, 1) or list(range(rank))
-        places = tuple(sorted(axis % rank for axis in axes))
-        keep = bool(attributes.get("keepdims", 1))
-        reader.emit(source, "extreme", [source.input[0]], axes=places, keep=keep, largest=largest)
-
-    return convert
-
-
 CONVERSIONS: dict[str, Convert] = {
     **{name: _plain(name.lower()) for name in ("Abs", "Erf", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Mish")},
-    **{name: _plain(name.lower()) for name in ("Selu", "Softplus", "HardSwish", "PRelu")},
+    **{name: _plain(name.lower()) for name in ("Softplus", "HardSwish", "PRelu")},
+    "Selu": _selu,
     "Elu": _with("elu", alpha=1.0),
     "Celu": _with("celu", alpha=1.0),
     "HardSigmoid": _with("hardsigmoid", alpha=0.2, beta=0.5),
@@ -484,8 +492,8 @@ CONVERSIONS: dict[str, Convert] = {
     "Pow": _pow,
     "Max": _several("max"),
     "Min": _several("min"),
-    "ReduceMax": _extreme(True),
-    "ReduceMin": _extreme(False),
+    "ReduceMax": _over_axes("extreme", largest=True),
+    "ReduceMin": _over_axes("extreme", largest=False),
     "LayerNormalization": _layer_norm,
     "Resize": _resize,
     "Upsample": _resize,
@@ -504,8 +512,8 @@ CONVERSIONS: dict[str, Convert] = {
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global_average,
-    "ReduceMean": _reduced(True),
-    "ReduceSum": _reduced(False),
+    "ReduceMean": _over_axes("reduce", mean=True),
+    "ReduceSum": _over_axes("reduce", mean=False),
     "Flatten": _flatten,
     "Reshape": _reshape,
     "Squeeze": _squeeze,
