@@ -29,11 +29,13 @@ KINDS = ["proved", "open", "broken", "wrong"]
 
 
 def random_scores(seed: int, n: int = 60, *, radii: bool = True, x: np.ndarray | None = None) -> Scores:
-    """Points with proved and broken radii all over the slider; wrong ones, too."""
+    """Points with proved and broken radii all over the slider, many of them on its marks; wrong ones, too."""
     draw = np.random.default_rng(seed)
     made = made_scores(draw.choice(KINDS, n).tolist(), draw.integers(0, 3, n).tolist(), radii=radii)
     broken = np.where(made.points.changed, draw.uniform(0.01, 0.5, n), draw.uniform(0.51, 2, n) if radii else np.inf)
     proved = np.where(made.points.proved, draw.uniform(0.5, 0.51, n), draw.uniform(0, 1, n) * np.minimum(broken, 0.49))
+    broken = np.where(made.points.changed, np.ceil(broken * 50) / 50, broken)
+    proved = np.where(made.points.proved, proved, np.floor(proved * 50) / 50)
     points = replace(made.points, changed_radius=broken, proved_radius=proved)
     x_adv = made.x_adv
     if x is not None:

@@ -48,6 +48,8 @@ LAYERS = [
     (nn.Linear(6, 4), (6,)),
     (nn.MaxPool2d(2), (2, 4, 4)),
     (nn.MaxPool2d(3, 1), (2, 5, 5)),
+    (nn.MaxPool2d(3, 2, 1), (1, 9, 9)),
+    (nn.MaxPool2d((5, 2), (3, 2)), (1, 11, 8)),
     (nn.AvgPool2d(2), (2, 4, 4)),
     (nn.AvgPool2d(3, 2, 1), (2, 5, 5)),
     (nn.AdaptiveAvgPool2d(1), (2, 4, 3)),
