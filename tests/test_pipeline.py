@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -167,6 +168,38 @@ def test_the_image_is_built_from_what_is_here() -> None:
     assert "USER 1000" in text
     done = subprocess.run([tool("hadolint"), CHECKOUT / "Dockerfile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.heavy  # it builds a wheel
+def test_what_the_image_copies_is_a_whole_package(tmp_path: Path) -> None:
+    """The command of the image, without its network: the wheel of the copied files has all that a checkout has."""
+    text = (CHECKOUT / "Dockerfile").read_text()
+    assert 'pip install -c constraints.txt ".[onnx]"' in text
+    for line in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE):
+        for name in line.split():
+            if (CHECKOUT / name).is_dir():
+                shutil.copytree(
+                    CHECKOUT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+                )
+            else:
+                shutil.copy(CHECKOUT / name, tmp_path / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", "wheels", "."]
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "wheels").glob("radii-*.whl")
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    tracked = {
+        str(path.relative_to(CHECKOUT / "src"))
+        for path in (CHECKOUT / "src").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and ".egg-info" not in str(path)
+    }
+    assert tracked <= inside, sorted(tracked - inside)[:5]
+
+
+def test_every_extra_is_named_where_people_install() -> None:
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    text = (CHECKOUT / "docs" / "start" / "install.md").read_text()
+    assert [name for name in extras if f"`{name}`" not in text] == []
 
 
 def test_the_citation_is_of_this_version() -> None:
