@@ -200,7 +200,7 @@ def _global_max(reader: Reader, source: Any, _attributes: dict[str, Any]) -> Non
     reader.emit(source, "extreme", axes=axes, keep=True, largest=True)
 
 
-def _over_axes(operation: str, **settings: bool) -> Convert:
+def _over_axes(operation: str, **settings: Any) -> Convert:
     """An operation over the axes that are named, or over all; over none where the file says so."""
 
     def convert(reader: Reader, source: Any, attributes: dict[str, Any]) -> None:
