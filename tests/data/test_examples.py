@@ -118,3 +118,10 @@ def test_a_gate_knows_the_columns_of_a_frame() -> None:
     assert points.rules is not None
     assert points.rules.fixed == (1, 2), "no attack turns rent into own"
     assert radii.gate(model, (frame, answer), ["clean>=0.9"], least=20).passed
+
+
+def test_no_inputs_and_channels_in_the_last_place_are_told() -> None:
+    with pytest.raises(radii.InputError, match="There are no inputs"):
+        prepare(NET, X[:0], Y[:0])
+    with pytest.raises(radii.InputError, match=r"if they are last, give nhwc=True"):
+        prepare(torch.nn.Conv2d(3, 2, 3), np.zeros((2, 8, 8, 3), np.uint8), [0, 1])

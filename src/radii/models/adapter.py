@@ -94,6 +94,8 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     inputs = as_inputs(x, nhwc=nhwc, single=is_single(y))
     if inputs.dtype == torch.float64 and isinstance(model, nn.Module):
         inputs = inputs.float()  # attacks and evaluations work in float32
+    if not len(inputs):
+        raise InputError("There are no inputs: give at least one, with its label.")
     labels = as_labels(y, names).to(inputs.device)
     if len(inputs) != len(labels):
         raise InputError(f"There must be one label for every input, got {len(inputs)} inputs and {len(labels)} labels.")

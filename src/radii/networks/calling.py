@@ -44,6 +44,8 @@ def answer(model: nn.Module, x: Tensor) -> Tensor:
         kind = str(x.dtype).removeprefix("torch.")
         others = any(weight.is_floating_point() and weight.dtype != x.dtype for weight in model.parameters())
         hint = f" Its weights are not {kind}; radii works in float32: give model.float()." if others else ""
+        if x.dim() == 4 and x.shape[-1] in (1, 3) and x.shape[1] not in (1, 3):
+            hint += " Channels stand first, [n, c, h, w]; if they are last, give nhwc=True."
         sentence = f"The model fails on inputs of shape {tuple(x.shape)} ({kind}): {reason(error)}.{hint}"
         raise InputError(sentence) from error
 
