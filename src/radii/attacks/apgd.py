@@ -20,6 +20,11 @@ from radii.threat import Ball, length, per_row
 MOMENTUM = 0.75  # the weight of the gradient step; the rest continues the last move
 CANDIDATES = 50  # of the likeliest wrong classes, whose tangent planes are measured
 RISING = 0.75  # a step size stays while at least this share of its steps raised the loss
+# of the search in L1 balls, whose steps are sparse: their support and size follow the best point so far
+FIRST_SHARE = 0.2  # of the features that the first steps move
+WINDOW = 0.04  # of the steps between two looks at the support
+WIDER = ((0.3, 3.0), (0.6, 2.0), (1.0, 1.0))  # up to this share of the steps, the ball has so many times its radius
+STEADY, SHRUNK, LEAST = 0.95, 1.5, 10.0  # a support that stays; divisor of the step; smallest step, in radii
 
 
 @dataclass(frozen=True)
@@ -195,12 +200,6 @@ def _checked(state: _ApgdState, window: Tensor) -> tuple[_ApgdState, Tensor]:
         checked_loss=torch.where(due, state.best_loss, state.checked_loss),
         rises=torch.where(due, 0, state.rises),
     ), back
-
-
-FIRST_SHARE = 0.2  # of the features that the first steps move
-WINDOW = 0.04  # of the steps between two looks at the support
-WIDER = ((0.3, 3.0), (0.6, 2.0), (1.0, 1.0))  # up to this share of the steps, the ball has so many times its radius
-STEADY, SHRUNK, LEAST = 0.95, 1.5, 10.0  # a support that stays; divisor of the step; smallest step, in radii
 
 
 @dataclass(frozen=True)

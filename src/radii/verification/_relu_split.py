@@ -30,6 +30,7 @@ STEPS = 12
 CLIPPED_INPUTS = 256  # up to so many inputs domains have boxes of their own
 INTEGER_SHARE, INTEGER_SECONDS = 0.2, 30.0  # of the time left, and at most, for the integer program
 LEAST_SECONDS = 0.2  # below which it is not tried
+CANDIDATES = 4  # ReLUs whose split is tried before one is chosen
 
 
 def split_relus(
@@ -186,9 +187,6 @@ class _Search:
             if len(rows):
                 left += batch.branches(rows, choose_splits(batch, rows, self.batch))
         return left
-
-
-CANDIDATES = 4  # ReLUs whose split is tried before one is chosen
 
 
 def choose_splits(batch: SignBatch, left: Tensor, most: int) -> list[tuple[int, int] | None]:
