@@ -13,6 +13,7 @@ from torch import nn
 from radii.errors import InputError
 from radii.models.classifier import Classifier
 from radii.models.layers.aol import AOLConv2d
+from radii.models.layers.plain_layers import folded_batch_norm
 from radii.models.layers.weightless import FirstChannels, MaxMin, ZeroBorder, ZeroChannels
 from radii.models.lipschitz.layer_bounds import bound_layer
 from radii.models.lipschitz.network_bound import _weights_digest, certified_network, lipschitz_bound
@@ -34,7 +35,16 @@ def jacobian_norm(layer: nn.Module, x: torch.Tensor) -> float:
     return float(torch.linalg.matrix_norm(jacobian, 2))
 
 
+def upside_down() -> nn.Module:
+    """A batch norm whose steepest channel has a negative weight."""
+    layer = nn.BatchNorm2d(2).eval()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([-3.0, 0.5]))
+    return folded_batch_norm(layer.requires_grad_(False))
+
+
 LAYERS = [
+    (upside_down(), (2, 3, 3)),
     (nn.Conv2d(2, 3, 3, padding=1), (2, 5, 4)),
     (nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular"), (2, 5, 4)),
     (nn.Conv2d(2, 3, 3, stride=2, padding=1, padding_mode="circular"), (2, 5, 4)),
