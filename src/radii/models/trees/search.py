@@ -8,7 +8,7 @@ the distance is found by bisection over the distances of cells. Work is counted 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,10 @@ class TreeSearch:
         x = reach.center[row].astype(np.float32)
         problem = self._problem(reach, row, x)
         rivals = [c for c in range(self.ensemble.classes) if c != label]
-        return _Bisection(self, problem, x, label, rivals, work).run()
+        search = _Bisection(self, problem, x, label, rivals, work)
+        if reach.norm != "linf":  # the nearest row in Linf is found soon, and bounds the distance in other norms
+            search.start_at(self.nearest(replace(reach, norm="linf"), row, label, work // 4))
+        return search.run()
 
     def _cells_for(self, reach: Reach, row: int) -> tuple[DiscreteCells, Leaves]:
         """The cells and leaves for the whole numbers and categories of one row."""
@@ -234,12 +237,19 @@ class _Bisection:
     def __post_init__(self) -> None:
         self.best = self.x
 
+    def start_at(self, known: Nearest) -> None:
+        """Begin below a row of another class, if there is one."""
+        if np.isfinite(known.broken):
+            moved = np.abs(known.place.astype(np.float64) - self.x.astype(np.float64)) / self.problem.scale
+            self.broken = self.ahead = self.problem.length(moved)
+            self.best = known.place
+
     def run(self) -> Nearest:
         """Radii grow until a row is found, then they are halved; the last one is just below the nearest row."""
         if int(self.trees.predict(self.x[None])[0]) != self.label:
             return Nearest(0.0, 0.0, self.x)
-        proved, wall, farthest = 0.0, np.inf, self.problem.farthest
-        trial = farthest / FIRST
+        proved, wall, farthest = 0.0, self.ahead, self.problem.farthest
+        trial = farthest / FIRST if wall == np.inf else wall / 2
         while self.left > 0:
             if self._refuted(trial):
                 proved = trial

@@ -135,6 +135,9 @@ class Evaluate(Step):
         refusal = chosen.why if chosen is not None and certificate is None else None
         if self.certify and not loaded.has_gradients and certificate is None:
             refusal = f"{loaded.name} only answers; its layers cannot be bounded."
+            if chosen is not None and getattr(loaded.model, "estimator", None) is not None:
+                read = [why for why in chosen.refusals if why.startswith(("linear: ", "trees: "))]
+                refusal = " ".join([refusal, *read])  # why its numbers were not read
         scores = evaluate(
             loaded.model,
             x,
