@@ -291,6 +291,24 @@ def test_all_tests_of_a_gate_share_the_rate_of_false_alarms(monkeypatch: pytest.
     assert sum(spent) == pytest.approx(rates.alpha)
 
 
+def test_order_and_attacks_hang_on_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points come in a random order, and every batch of every seed has random numbers of its own."""
+    used: list[int] = []
+
+    def count(*arguments: object) -> tuple[np.ndarray, str]:
+        used.append(int(arguments[-1]))  # type: ignore[call-overload]
+        return np.ones(len(arguments[1]), bool), ""  # type: ignore[arg-type]
+
+    monkeypatch.setattr("radii.evaluation.gate.outcomes", count)
+    rows = [gate(Threshold(), points(200), ["clean>=0.5"], seed=seed).results[0].rows for seed in (0, 1, 0)]
+    assert rows[0] == rows[2]
+    assert rows[0] != rows[1]
+    assert all(own != tuple(sorted(own)) for own in rows)
+    third = len(used) // 3
+    assert used[:third] == used[2 * third :]
+    assert len(set(used)) == 2 * third
+
+
 def test_models_without_layers_say_why_nothing_is_proved() -> None:
     box = radii.BlackBox(lambda x: np.stack([0.5 - x[:, 0], x[:, 0] - 0.5], 1), probabilities=False)
     result = gate(box, points(), ["proved(l2:0.1)>=0.5", "robust(linf:0.1)>=0.5"], suite="black-box")
