@@ -349,10 +349,11 @@ class BlackBox(nn.Module):
 
     @property
     def fitted(self) -> Any:
-        """The estimator whose numbers can be read, fitted to these features in this order; None where there is none."""
+        """The estimator whose numbers can be read, with its columns where they are not these features in this order."""
         from radii.models.estimators import OnColumns
 
-        return self.estimator.plain if isinstance(self.estimator, OnColumns) else self.estimator
+        own = self.estimator
+        return own.plain if isinstance(own, OnColumns) and own.plain is not None else own
 
     @property
     def suite(self) -> str:
