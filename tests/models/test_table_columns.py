@@ -135,6 +135,10 @@ FORESTS = {
         make_column_transformer((OneHotEncoder(sparse_output=False), WORDS), remainder="passthrough"),
         HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5),
     ),
+    "compared in float64": lambda: make_pipeline(
+        split(StandardScaler(), OneHotEncoder(sparse_output=False)),
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5),
+    ),
 }  # fmt: skip
 
 
@@ -177,6 +181,29 @@ def test_trees_behind_scaled_arrays_are_read() -> None:
     mixed = make_pipeline(PCA(2), DecisionTreeClassifier(max_depth=2)).fit(x, y)
     with pytest.raises(InputError, match="mixes columns"):
         of_estimator(mixed)
-    scaled = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=2)).fit(x, y)
-    with pytest.raises(InputError, match="compares float64 numbers"):
-        of_estimator(scaled)
+
+
+@pytest.mark.parametrize("library", ["scikit-learn", "lightgbm"])
+def test_numbers_that_are_compared_in_float64_behind_a_scaler(library: str) -> None:
+    """Rounding what the scaler returns to float32 first would move thresholds by a float32 number."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3)) * [1, 1e3, 1e-3] + [0, 1e4, 0]
+    y = (((x - [0, 1e4, 0]) / [1, 1e3, 1e-3]).sum(1) > 0).astype(int)
+    if library == "lightgbm":
+        module = pytest.importorskip(library)
+        last = module.LGBMClassifier(n_estimators=4, verbose=-1, n_jobs=1)
+    else:
+        last = HistGradientBoostingClassifier(max_iter=4)
+    frame = pd.DataFrame(x, columns=list("abc"))  # a scaler computes the columns of a table in float64
+    for scaler in (StandardScaler(), MinMaxScaler()):
+        model, columns = make_pipeline(scaler, last).fit(frame, y), Columns.of_frame(frame)
+        trees, rows = of_estimator(OnColumns(model, columns)), []
+        for f, cut in zip(trees.feature, trees.threshold, strict=True):
+            if f >= 0:
+                for value in (np.nextafter(cut, np.float32(-np.inf)), cut, np.nextafter(cut, np.float32(np.inf))):
+                    row = x[rng.integers(len(x))].astype(np.float32)
+                    row[f] = value
+                    rows.append(row)
+        scores = trees.scores(np.array(rows))
+        clear = np.abs(scores[:, 1] - scores[:, 0]) > trees.error
+        assert (scores.argmax(1) == model.predict(columns.frame(np.array(rows))))[clear].all()

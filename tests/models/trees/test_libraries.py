@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ from tests.models.trees.test_tree_files import xgboost
 import radii
 from radii.models.adapter import BlackBox
 from radii.models.trees import read
+from radii.models.trees.ensemble import at_most
+from radii.models.trees.library_files import of_lightgbm
 from radii.threat import Ball
 
 
@@ -94,12 +97,37 @@ def test_thresholds_that_are_read_wrongly_are_refused(name: str, monkeypatch: py
 
     def shifted(estimator: Any) -> Any:
         ensemble = own(estimator)
-        ensemble.threshold[:] = np.nextafter(ensemble.threshold, np.float32(np.inf))
+        ensemble.compared[:] = np.nextafter(at_most(ensemble.compared), np.float32(np.inf))
         return ensemble
 
     monkeypatch.setattr(read, "of_estimator", shifted)
     with pytest.raises(radii.InputError, match="something else than was read"):
         radii.certify(fitted, x[::5].astype(np.float32), "trees", "linf:0.1,nobox")
+
+
+@pytest.mark.parametrize("threshold", ["0", "1e-40", "-1e-36", "-1.0000000180025095e-35", "-1e-34"])
+def test_lightgbm_takes_tiny_numbers_for_zero(threshold: str) -> None:
+    module, rng = pytest.importorskip("lightgbm"), np.random.default_rng(0)
+    x = rng.normal(size=(200, 1))
+    settings = {"objective": "binary", "verbose": -1, "num_threads": 1, "num_leaves": 2}
+    written = module.train(settings, module.Dataset(x, (x[:, 0] > 0.1).astype(int)), 1).model_to_string()
+    text = re.sub(r"tree_sizes=.*\n", "", re.sub(r"threshold=.*", f"threshold={threshold}", written))
+    zero = np.float32(1e-35)
+    sizes = np.array([0, 1e-45, 1e-36, np.nextafter(zero, np.float32(0)), zero, np.nextafter(zero, np.float32(1)), 1])
+    rows = np.concatenate([sizes, -sizes]).astype(np.float32)[:, None]
+    wanted = module.Booster(model_str=text).predict(rows, raw_score=True)
+    assert of_lightgbm(text).scores(rows)[:, 1] == pytest.approx(wanted)
+
+
+def test_values_that_a_library_treats_apart_are_refused() -> None:
+    x, y = load_iris(return_X_y=True)
+    for library, kind, settings in (
+        ("lightgbm", "LGBMClassifier", {"pred_early_stop": True, "verbose": -1}),
+        ("xgboost", "XGBClassifier", {"missing": 0.2}),  # after the library that is always there
+    ):
+        fitted = from_library(library, kind, n_estimators=2, n_jobs=1, **settings).fit(x, y)
+        with pytest.raises(radii.InputError, match=r"missing=0\.2|pred_early_stop"):
+            radii.certify(fitted, x[:2].astype(np.float32), "trees", "linf:0.1,nobox")
 
 
 def test_trees_behind_an_early_stop_are_not_read() -> None:
@@ -119,7 +147,7 @@ def test_trees_behind_an_early_stop_are_not_read() -> None:
             return json.dumps(content).encode() if kind == "json" else b""
 
     class XGBClassifier:
-        best_iteration = 1
+        best_iteration, missing = 1, float("nan")
 
         def get_booster(self) -> Booster:
             return Booster(3)

@@ -66,7 +66,7 @@ def test_planted_errors_are_found_by_brute_force(planted: str) -> None:
     for _ in range(60):
         true = random_ensemble(rng)
         read = {
-            "thresholds": replace(true, threshold=np.nextafter(true.threshold, np.float32(2))),
+            "thresholds": replace(true, compared=np.nextafter(true.threshold, np.float32(2)).astype(float)),
             "leaves": replace(true, value=true.value[:, ::-1].copy()),
             "base": replace(true, base=true.base[::-1] + 0.1 * np.arange(true.classes)),
         }[planted]
@@ -102,7 +102,7 @@ def test_the_error_covers_the_librarys_sums(unit: float, kind: type[np.floating]
         values = (rng.normal(size=(count, 2)) * 10.0 ** rng.integers(-3, 6, (count, 1))).astype(kind)
         values[count // 2 :] *= -1
         leaf = np.zeros(1, np.int64)
-        trees = [OneTree(leaf - 1, leaf.astype(np.float32), leaf, leaf, value[None].astype(float)) for value in values]
+        trees = [OneTree(leaf - 1, leaf.astype(float), leaf, leaf, value[None].astype(float)) for value in values]
         ensemble = joined(trees, np.zeros(2), 1, unit, 0.0)
         exact = [fsum(column) for column in values.T.tolist()]
         sums = [rng.permutation(values).cumsum(0, dtype=kind)[-1].astype(float) for _ in range(20)]

@@ -19,7 +19,7 @@ from radii.models.linear.affine_scores import AffineScores
 from radii.models.linear.table_columns import features_behind
 from radii.models.trees.ensemble import TreeEnsemble
 
-IN_FLOAT64 = ("HistGradientBoostingClassifier", "LGBMClassifier")  # they compare numbers that no float32 holds
+IN_FLOAT64 = ("HistGradientBoostingClassifier", "LGBMClassifier")  # others round to float32 before they compare
 LARGEST = 0x7F7FFFFF  # the largest finite float32 number, by its place among them
 
 Reader = Callable[[Any], TreeEnsemble]
@@ -36,26 +36,23 @@ def of_pipeline(asked: Any, read: Reader) -> TreeEnsemble:
     trees, front = read(steps[-1]), features_behind(steps[:-1], columns, names)
     source = _sources(front)
     plain = (front.weight.sum(1) == 1) & (front.bias == 0) & (front.size.sum(1) == 1) & (front.bias_size == 0)
-    if type(steps[-1]).__name__ in IN_FLOAT64 and not plain.all():
-        raise InputError(f"{type(steps[-1]).__name__} behind a scaler is not read: it compares float64 numbers.")
+    kind = np.float64 if type(steps[-1]).__name__ in IN_FLOAT64 else np.float32
     inner = trees.feature >= 0
-    threshold, feature = trees.threshold.copy(), trees.feature.copy()
+    compared, feature = trees.compared.copy(), trees.feature.copy()
     moved = np.flatnonzero(inner & ~plain[np.where(inner, trees.feature, 0)])
 
     def below(values: NDArray[np.float32]) -> NDArray[np.bool_]:
         rows = _rows(columns, len(values))
         rows[np.arange(len(values)), source[trees.feature[moved]]] = values
-        out = estimator[:-1].transform(asked.columns.frame(rows)[list(names)] if on_columns else rows)
-        out = np.asarray(out.todense() if hasattr(out, "todense") else out)
         with np.errstate(over="ignore"):
-            own = out[np.arange(len(values)), trees.feature[moved]].astype(np.float32)
-        return np.asarray(own <= trees.threshold[moved])
+            out = estimator[:-1].transform(asked.columns.frame(rows)[list(names)] if on_columns else rows)
+            out = np.asarray(out.todense() if hasattr(out, "todense") else out)
+            own = out[np.arange(len(values)), trees.feature[moved]].astype(kind)
+        return np.asarray(own <= trees.compared[moved])
 
-    threshold[moved] = _largest(below, len(moved))
+    compared[moved] = _largest(below, len(moved))
     feature[inner] = source[trees.feature[inner]]
-    return replace(
-        trees, feature=feature.astype(trees.feature.dtype), threshold=threshold, features=len(front.weight.T)
-    )
+    return replace(trees, feature=feature.astype(trees.feature.dtype), compared=compared, features=len(front.weight.T))
 
 
 def _numbers(count: int) -> Columns:

@@ -1,7 +1,7 @@
 """TreeEnsemble: trees whose leaves add scores, in the one form that the search and the predictions read.
 
-A node sends an input to the left if its float32 value is at most the node's threshold, the largest float32 number
-that the library sends there. So "<", "<=", and thresholds in float64 are one form, exactly, for float32 inputs.
+A node sends an input to the left if its value is at most ``compared``, the largest number that the library sends
+there. For float32 inputs that is at most ``threshold``: "<", "<=" and numbers of float64 are one form, exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TreeEnsemble:
 
     Attributes:
         feature: what each node asks [nodes]; -1: it is a leaf.
-        threshold: the largest float32 number that goes to the left [nodes].
+        compared: the largest number that goes to the left, in float64, in which some libraries compare [nodes].
         left: the node for values up to the threshold [nodes].
         right: the node for larger ones [nodes].
         root: the first node of each tree [trees].
@@ -38,7 +38,7 @@ class TreeEnsemble:
     """
 
     feature: Integers
-    threshold: NDArray[np.float32]
+    compared: NDArray[np.float64]
     left: Integers
     right: Integers
     root: NDArray[np.int64]
@@ -68,6 +68,11 @@ class TreeEnsemble:
     def classes(self) -> int:
         """How many scores there are."""
         return len(self.base)
+
+    @cached_property
+    def threshold(self) -> NDArray[np.float32]:
+        """The largest float32 number that goes to the left [nodes]."""
+        return at_most(self.compared)
 
     @cached_property
     def error(self) -> float:
@@ -113,10 +118,10 @@ def less_than(thresholds: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class OneTree:
-    """A tree by its nodes; ``value`` is [nodes, classes], and children are numbered within the tree."""
+    """A tree by its nodes, as in :class:`TreeEnsemble`; children are numbered within the tree."""
 
     feature: NDArray[np.int64]
-    threshold: NDArray[np.float32]
+    compared: NDArray[np.float64]
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     value: NDArray[np.float64]
@@ -129,7 +134,7 @@ def joined(trees: list[OneTree], base: NDArray[np.float64], features: int, unit:
     first = np.cumsum([0, *(len(tree.feature) for tree in trees)])
     return TreeEnsemble(
         np.concatenate([tree.feature for tree in trees]).astype(np.int32),
-        np.concatenate([tree.threshold for tree in trees]).astype(np.float32),
+        np.concatenate([tree.compared for tree in trees]).astype(np.float64),
         np.concatenate([tree.left + start for tree, start in zip(trees, first, strict=False)]).astype(np.int32),
         np.concatenate([tree.right + start for tree, start in zip(trees, first, strict=False)]).astype(np.int32),
         first[:-1].astype(np.int64),

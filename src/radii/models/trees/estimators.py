@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError
-from radii.models.trees.ensemble import NONE, UNIT64, OneTree, TreeEnsemble, at_most, joined
+from radii.models.trees.ensemble import NONE, UNIT64, OneTree, TreeEnsemble, joined
 from radii.models.trees.library_files import of_catboost, of_lightgbm, of_xgboost
 
 SLACK64 = 2.0**-40  # of scores behind a softmax or a logistic function in float64
@@ -41,7 +41,7 @@ def _sklearn_tree(tree: Any, value: NDArray[np.float64]) -> OneTree:
     """One tree of scikit-learn, which compares float32 values with thresholds in float64 by <=."""
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     feature = np.where(left < 0, NONE, np.asarray(tree.feature))
-    return OneTree(feature, at_most(np.asarray(tree.threshold)), left, right, value)
+    return OneTree(feature, np.asarray(tree.threshold), left, right, value)
 
 
 def _forest(estimator: Any) -> TreeEnsemble:
@@ -91,7 +91,7 @@ def _histogram_boosting(estimator: Any) -> TreeEnsemble:
             parts.append(
                 OneTree(
                     np.where(leaf, NONE, nodes["feature_idx"].astype(np.int64)),
-                    at_most(nodes["num_threshold"].astype(np.float64)),
+                    nodes["num_threshold"].astype(np.float64),
                     nodes["left"].astype(np.int64),
                     nodes["right"].astype(np.int64),
                     value,
@@ -102,6 +102,8 @@ def _histogram_boosting(estimator: Any) -> TreeEnsemble:
 
 
 def _xgboost(estimator: Any) -> TreeEnsemble:
+    if not np.isnan(estimator.missing):
+        raise InputError(f"XGBoost with missing={estimator.missing} is not read: that value goes its own way.")
     booster = estimator.get_booster()
     if (best := getattr(estimator, "best_iteration", None)) is not None:  # after an early stop, the rest is not used
         booster = booster[: best + 1]
@@ -109,6 +111,8 @@ def _xgboost(estimator: Any) -> TreeEnsemble:
 
 
 def _lightgbm(estimator: Any) -> TreeEnsemble:
+    if estimator.get_params().get("pred_early_stop"):
+        raise InputError("LightGBM with pred_early_stop is not read: it leaves out trees of clear rows.")
     return of_lightgbm(estimator.booster_.model_to_string())
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.errors import InputError, reason
-from radii.models.trees.ensemble import NONE, UNIT32, UNIT64, OneTree, TreeEnsemble, at_most, joined, less_than
+from radii.models.trees.ensemble import NONE, UNIT32, UNIT64, OneTree, TreeEnsemble, joined, less_than
 
 SLACK32, SLACK64 = 2.0**-16, 2.0**-40  # of scores behind a softmax or a logistic function
+ZERO = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 XGBOOST = ("binary:logistic", "binary:logitraw", "multi:softprob", "multi:softmax", "binary:hinge")
 
 
@@ -107,11 +108,17 @@ def _lightgbm_tree(block: str, classes: int, place: int) -> OneTree:
     pad = np.zeros(leaves, np.int64)
     return OneTree(
         np.concatenate([numbers("split_feature", np.int64), pad + NONE]),
-        np.concatenate([at_most(numbers("threshold", np.float64)), pad.astype(np.float32)]),
+        np.concatenate([_zeros_alike(numbers("threshold", np.float64)), pad.astype(np.float64)]),
         np.concatenate([left, pad]).astype(np.int64),
         np.concatenate([right, pad]).astype(np.int64),
         value,
     )
+
+
+def _zeros_alike(threshold: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The thresholds as they act: LightGBM reads every number of at most ZERO in size as 0."""
+    tiny = np.abs(threshold) <= ZERO
+    return np.where(tiny, np.where(threshold >= 0, ZERO, np.nextafter(-ZERO, -np.inf)), threshold)
 
 
 def of_catboost(content: Any) -> TreeEnsemble:
@@ -159,7 +166,7 @@ def _oblivious(tree: Any, numbers: list[int], several: int, factor: float) -> On
     value[inner:, 1:] = written if several == 1 else value[inner:, 1:]
     if several > 1:
         value[inner:] = written
-    return OneTree(feature, at_most(threshold), left, right, value)
+    return OneTree(feature, threshold, left, right, value)
 
 
 @dataclass(frozen=True)
