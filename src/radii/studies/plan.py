@@ -7,11 +7,13 @@ machine, or of comparable runs in this store, which took proportionally long.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from radii.budget import Budget
 from radii.data import sources
@@ -179,12 +181,24 @@ def _check_networks(steps: Iterable[Step]) -> None:
             name=step.model.name, arguments=step.model.arguments, input_shape=data.shape, classes=data.classes
         )
         try:
-            with torch.device("meta"):
+            with torch.device("meta"), _Unset():
                 network.build()
         except InputError as refusal:
             raise InputError(f"{step.model.name} cannot be built for {step.data.source}: {refusal}") from refusal
         except (NotImplementedError, RuntimeError):  # a start that must compute with its weights
             continue
+
+
+class _Unset(TorchFunctionMode):
+    """Leaves random starts out: without memory they say nothing, and torch loads its compiler for them."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_", "trunc_normal_"):
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def _shaped(source: str) -> str:
