@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from radii.data.augmentation import Augmentation, _erase_square, _random_crop
+from radii.data.augmentation import Augmentation, _erase_square, _moved, _random_crop
 from radii.data.batches import Batches
 from radii.data.dataset import Dataset
 from radii.errors import InputError
@@ -35,7 +35,7 @@ def test_an_epoch_is_the_shuffled_dataset(dataset: Dataset) -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_a_resumed_epoch_has_the_same_bits(dataset: Dataset, together: bool) -> None:
-    augment = Augmentation(crop=2, flip=True, erase=3, together=together)
+    augment = Augmentation(crop=2, flip=True, erase=3, affine=0.1, together=together)
     whole = list(Batches(dataset, 8, seed=1, augment=augment).epoch(4))
     rest = list(Batches(dataset, 8, seed=1, augment=augment).epoch(4, start_step=3))
     assert len(whole) == 6
@@ -55,6 +55,22 @@ def test_epochs_steps_and_seeds_draw_differently(dataset: Dataset) -> None:
 
     drawn = [first(0, 0, 0), first(1, 0, 0), first(0, 1, 0), first(0, 0, 1)]
     assert all(not torch.equal(a, b) for i, a in enumerate(drawn) for b in drawn[:i])
+
+
+def test_affine_changes_move_turn_and_stretch() -> None:
+    x = torch.rand(3, 2, 6, 8)
+    assert torch.allclose(_moved(x, torch.zeros(1, 2, 3)), x, atol=1e-6)
+    a_pixel = torch.tensor([[[0.0, 0.0, 2 / 8], [0.0, 0.0, 0.0]]])
+    assert torch.allclose(_moved(x, a_pixel), torch.nn.functional.pad(x[..., 1:], (0, 1)), atol=1e-5)
+    square, turn = torch.rand(1, 1, 5, 5), torch.tensor([[[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0]]])  # by 90 degrees
+    assert torch.allclose(_moved(square, turn), square.rot90(-1, (2, 3)), atol=1e-5) or torch.allclose(
+        _moved(square, turn), square.rot90(1, (2, 3)), atol=1e-5
+    )
+    data = Dataset(np.random.default_rng(0).random((40, 1, 9, 9), np.float32), np.arange(40) % 2, ("a", "b"))
+    (changed, _), (same, _) = (next(Batches(data, 40, 0, Augmentation(affine=a)).epoch(0)) for a in (0.1, 0.0))
+    assert (changed != same).flatten(1).any(1).all()
+    assert float((changed.mean((1, 2, 3)) - same.mean((1, 2, 3))).abs().max()) < 0.15
+    assert Augmentation(affine=0.0).canonical() == {"crop": 0, "flip": False, "erase": 0, "together": False}
 
 
 def test_crops_are_windows_of_the_mirror_padded_image() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
 
 from radii.errors import InputError
 from radii.spec import Spec
@@ -20,6 +22,8 @@ class Augmentation(Spec):
         flip: mirror left-right with probability 1/2.
         erase: paint one square of this side, completely inside the image, in the
             mean color; 0: none.
+        affine: read every image at (I + A) p + b, p in [-1, 1] x [-1, 1], with entries of A and b uniform between minus
+            and plus this number: turned, stretched, sheared and moved; 0: none.
         together: one draw for the whole batch, as in the public code of Prach &
             Lampert 2025, instead of one per image.
     """
@@ -28,11 +32,14 @@ class Augmentation(Spec):
     flip: bool = False
     erase: int = 0
     together: bool = False
+    affine: float = Field(0.0, ge=0, le=1)
+
+    omit_if_default: ClassVar[dict[str, Any]] = {"affine": 0.0}
 
     @property
     def changes(self) -> bool:
         """Whether images are changed at all."""
-        return self.crop > 0 or self.flip or self.erase > 0
+        return self.crop > 0 or self.flip or self.erase > 0 or self.affine > 0
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Raise an InputError if inputs of ``shape`` cannot be augmented this way."""
@@ -53,6 +60,8 @@ class Augmentation(Spec):
         import torch
 
         draws = 1 if self.together else len(x)
+        if self.affine:
+            x = _moved(x, self.affine * (2 * torch.rand((draws, 2, 3), generator=generator) - 1))
         if self.crop:
             x = _random_crop(x, self.crop, torch.randint(2 * self.crop + 1, (2, draws), generator=generator))
         if self.flip:
@@ -63,6 +72,15 @@ class Augmentation(Spec):
             corner = (torch.rand(2, draws, generator=generator) * high[:, None]).long()
             x = _erase_square(x, corner, self.erase, fill)
         return x
+
+
+def _moved(x: Tensor, change: Tensor) -> Tensor:
+    """``x`` read at (I + A) p + b, bilinear and black outside; ``change`` [b or 1, 2, 3] holds A and b."""
+    import torch
+
+    maps = torch.eye(2, 3) + change
+    grid = torch.nn.functional.affine_grid(maps.to(x).expand(len(x), 2, 3), list(x.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(x, grid, align_corners=False)
 
 
 def _random_crop(x: Tensor, pad: int, offset: Tensor) -> Tensor:
