@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 from radii.bounds.bound_engine import Engine
 from radii.bounds.regions import Domain
 from radii.errors import InputError
+from radii.networks.operations.activations import Relu, Rising
 from radii.networks.operations.curves import CURVES, Curved
 from radii.networks.operations.products import Product
 from radii.networks.program import Program
@@ -19,7 +21,7 @@ from radii.networks.read_torch import read_torch
 
 ARGUMENTS: dict[str, tuple[float, ...]] = {
     "clamp": (-0.5, 0.75),
-    "elu": (1.3, 1.05, 0.8),
+    "elu": (1.7, 1.05, 0.8),  # a kink at 0, as SELU has
     "softplus": (2.0,),
     "pow": (3.0,),
 }
@@ -98,6 +100,41 @@ def test_products_lie_between_their_planes() -> None:
         assert by_y is not None
         line = by_x[:, 0].double() * x.double() + by_y[:, 0].double() * y.double() + constant.double()
         assert (sign * (x * y).double() >= line).all()
+
+
+def test_the_square_of_a_value_begins_at_0_only_where_the_value_has_both_signs() -> None:
+    low, high = torch.tensor([[-2.0, 0.5, -3.0]]), torch.tensor([[1.0, 2.0, -1.0]])
+    least, most = Product("f", (1, 1), (3,)).interval((low, high), (low, high))
+    torch.testing.assert_close(least, torch.tensor([[0.0, 0.25, 1.0]]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(most, torch.tensor([[4.0, 4.0, 9.0]]), atol=1e-5, rtol=0)
+    assert (least <= torch.tensor([[0.0, 0.25, 1.0]])).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("slope", [0.0, 0.01, 0.3])
+def test_the_lines_of_a_relu_hold_to_the_last_digit(dtype: torch.dtype, slope: float) -> None:
+    """By fractions: a convex function is below a line if it is at both ends, and a line through 0 is below it there."""
+    generator = torch.Generator().manual_seed(4)
+    size = 10.0 ** (12 * torch.rand(2, 300, generator=generator, dtype=torch.float64) - 8)
+    low, high = -size[0].to(dtype), size[1].to(dtype)
+    step = Relu("f", (0,), (300,), slope)
+    ends = zip(low.tolist(), high.tolist(), *(band.tolist() for band in step.relaxation(low, high)), strict=True)
+    for first, last, under, over, up in ends:
+        exact = torch.tensor(slope, dtype=dtype).item()
+        for x in (Fraction(first), Fraction(last)):
+            y = max(x, Fraction(exact) * x)
+            assert Fraction(under) * x <= y <= Fraction(over) * x + Fraction(up)
+
+
+def test_a_step_is_bounded_by_its_number_in_float32_and_in_float64() -> None:
+    """0.7 is 0.69999999 in float32, which reaches the step as float32 compares and misses it as float64 does."""
+    for number in (0.1, 0.3, 0.7, 0.9):
+        step = Rising("f", (0,), (1,), "ge", (number,))
+        x = torch.tensor([[number]])
+        near = torch.cat([torch.nextafter(x, 0 * x), x, torch.nextafter(x, 2 * x)])
+        least, most = step.interval((near.double(), near.double()))
+        for y in (near >= torch.tensor(number, dtype=torch.float32), near.double() >= number):
+            assert ((least <= y.double()) & (y.double() <= most)).all()
 
 
 class Calls(nn.Module):
@@ -282,6 +319,26 @@ def test_a_function_of_torch_is_read_and_bounded(name: str) -> None:
         width = (high - low).amax(1)
         assert float(width[0]) < 1e-2, "a point has the width of rounding"
         assert float(width[1]) < 1.0, "a narrow box has narrow bounds"
+
+
+class Skip(nn.Module):
+    """A leaky ReLU whose values nothing behind it rounds more than once."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.leaky_relu(x, 0.3) + x
+
+
+@pytest.mark.parametrize("model", [nn.LeakyReLU(0.01), Skip(), nn.Sequential(nn.LeakyReLU(0.3), nn.PReLU(1, 0.7))])
+@torch.no_grad()
+def test_what_a_leaky_relu_rounds_is_covered(model: nn.Module) -> None:
+    """Its slope is rounded to float32, and the product is: an interval of one point holds what float32 computes."""
+    x = -3 * torch.rand(500, 4, generator=torch.Generator().manual_seed(0))
+    program = read_torch(model.eval(), (4,))
+    known = Engine(program).intervals(Domain(x.double(), x.double()))
+    y = model(x).double()
+    assert (known.lower[program.output] <= y).all()
+    assert (y <= known.upper[program.output]).all()
+    assert (known.upper[program.output] - known.lower[program.output]).max() < 1e-5
 
 
 class Hidden(nn.Module):
