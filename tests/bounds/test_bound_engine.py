@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 from tests.oracles.plain_crown import crown
@@ -9,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.regions import Domain, ValueBounds
+from radii.bounds.regions import Domain, ValueBounds, gamma
+from radii.networks.operations.activations import Relu
 from radii.networks.read_torch import read_torch
 
 
@@ -198,3 +201,44 @@ def test_windows_bound_as_whole_rows_do(seed: int, radius: float | None, dtype: 
     low, high = both_ends(engine, windows)
     assert (y >= low).all()
     assert (y <= high).all()
+
+
+def test_gamma_bounds_a_product_of_roundings() -> None:
+    """(1 + u)^n - 1 <= gamma_n, by fractions (Higham 2002, Lemma 3.1)."""
+    for terms in (1, 2, 7, 300, 4000):
+        for unit in (2.0**-24, 2.0**-53):
+            assert (1 + Fraction(unit)) ** terms - 1 <= Fraction(gamma(terms, unit)) <= Fraction(1.001 * terms * unit)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@torch.no_grad()
+def test_a_point_has_room_for_every_order_of_every_sum(dtype: torch.dtype) -> None:
+    """A sum of n products and a bias may be off by (1 + u)^(n + 1) - 1 of its size: bounds leave it room."""
+    torch.manual_seed(0)
+    linear = nn.Linear(40, 6)
+    norm = nn.BatchNorm1d(5, eps=0.0).eval()  # 100 (x - mean) / 1: what is rounded is as large as 100 mean
+    norm.running_mean.copy_(torch.linspace(5, 9, 5))
+    norm.weight.fill_(100.0)
+    x, z = torch.rand(3, 40), torch.linspace(5, 9, 5)[None] + 1e-3
+    exact = x.double() @ linear.weight.double().T + linear.bias.double()
+    size = x.double() @ linear.weight.double().abs().T + linear.bias.double().abs()
+    for model, point, value, room in (
+        (linear, x, exact, size * ((1 + 2.0**-24) ** 41 - 1)),
+        (norm, z, 100 * (z.double() - norm.running_mean.double()), 2.0**-24 * 100 * norm.running_mean.double()),
+    ):
+        engine = Engine(read_torch(model, tuple(point.shape[1:]), dtype))
+        known = engine.intervals(Domain(point.double(), point.double()))
+        ends = [end[engine.program.output].double() for end in (known.lower, known.upper)]
+        for low, high in (ends, both_ends(engine, known)):
+            assert (low <= value - room).all()
+            assert (high >= value + room).all()
+
+
+@torch.no_grad()
+def test_equal_slopes_are_slopes_of_a_relu() -> None:
+    """The chord is rounded up and may be steeper than 1; the line below a ReLU may not."""
+    low, high = -(10.0 ** -torch.arange(4.0, 24.0))[None], torch.full((1, 20), 3.0)
+    known = ValueBounds(Domain(low, high), {1: low}, {1: high}, equal_slopes=True)
+    under, over, _ = known.lines(Relu("f", (1,), (20,)), 1)
+    assert (over > 1).any()
+    assert ((under >= 0) & (under <= 1)).all()

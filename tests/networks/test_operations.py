@@ -15,6 +15,7 @@ from radii.bounds.regions import Domain
 from radii.errors import InputError
 from radii.networks.operations.activations import Relu, Rising
 from radii.networks.operations.curves import CURVES, Curved
+from radii.networks.operations.pooling import MaxPool
 from radii.networks.operations.products import Product
 from radii.networks.program import Program
 from radii.networks.read_torch import read_torch
@@ -135,6 +136,25 @@ def test_a_step_is_bounded_by_its_number_in_float32_and_in_float64() -> None:
         least, most = step.interval((near.double(), near.double()))
         for y in (near >= torch.tensor(number, dtype=torch.float32), near.double() >= number):
             assert ((least <= y.double()) & (y.double() <= most)).all()
+
+
+def test_a_pool_lies_above_and_below_its_lines() -> None:
+    """On images of random boxes, wide and narrow, for every sign of the coefficients; each pixel may be a rival."""
+    generator = torch.Generator().manual_seed(2)
+    middle = torch.rand(400, 1, 3, 3, generator=generator)
+    reach = torch.rand(400, 1, 3, 3, generator=generator) ** 4
+    low, high = middle - reach, middle + reach
+    corners = torch.where(torch.rand(60, 400, 1, 3, 3, generator=generator) < 0.5, low, high)
+    pool = MaxPool("f", (0,), (1, 3, 3), (2, 2), (1, 1), (0, 0), (1, 1), False)
+    for sign in (1.0, -1.0):
+        for window in range(4):
+            A = torch.zeros(400, 1, 1, 4)
+            A[..., window] = sign
+            (back,), constant = pool.lines(A.view(400, 1, 1, 2, 2), [(low, high)])
+            assert back is not None
+            line = (back[:, 0].double() * corners.double()).flatten(2).sum(2) + constant[:, 0]
+            value = sign * pool.value(corners.flatten(0, 1)).view(60, 400, 4)[..., window]
+            assert (value >= line - 1e-6).all()
 
 
 class Calls(nn.Module):
@@ -321,24 +341,45 @@ def test_a_function_of_torch_is_read_and_bounded(name: str) -> None:
         assert float(width[1]) < 1.0, "a narrow box has narrow bounds"
 
 
-class Skip(nn.Module):
-    """A leaky ReLU whose values nothing behind it rounds more than once."""
+class Alone(nn.Module):
+    """A function of [n, 3, 4] with nothing before and behind it, whose rounding would cover its own."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.leaky_relu(x, 0.3) + x
+        return self.function(x.view(-1, 3, 4)).flatten(1)
 
 
-@pytest.mark.parametrize("model", [nn.LeakyReLU(0.01), Skip(), nn.Sequential(nn.LeakyReLU(0.3), nn.PReLU(1, 0.7))])
+ALONE: dict[str, Callable[[Tensor], Tensor]] = {
+    **FUNCTIONS,
+    "leaky ReLU": lambda x: F.leaky_relu(x, 0.01),
+    "leaky ReLU and itself": lambda x: F.leaky_relu(x, 0.3) + x,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "sum": lambda x: x + x.flip(2),
+    "difference": lambda x: x - x.flip(2),
+    "a third": lambda x: x / 3,
+    "shifted": lambda x: x + 0.3,
+    "mean of a row": lambda x: x.mean(-1),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
 @torch.no_grad()
-def test_what_a_leaky_relu_rounds_is_covered(model: nn.Module) -> None:
-    """Its slope is rounded to float32, and the product is: an interval of one point holds what float32 computes."""
-    x = -3 * torch.rand(500, 4, generator=torch.Generator().manual_seed(0))
-    program = read_torch(model.eval(), (4,))
-    known = Engine(program).intervals(Domain(x.double(), x.double()))
-    y = model(x).double()
-    assert (known.lower[program.output] <= y).all()
-    assert (y <= known.upper[program.output]).all()
-    assert (known.upper[program.output] - known.lower[program.output]).max() < 1e-5
+def test_what_float32_rounds_is_covered(name: str) -> None:
+    """Of one operation alone: intervals of a point and rows of it hold what float32 computes there."""
+    model = Alone(ALONE[name]).eval()
+    x = torch.randn(30, 12, generator=torch.Generator().manual_seed(1))
+    x *= torch.tensor([1.0, 30.0, 1e-3]).repeat(10)[:, None]
+    y = model(x)
+    for dtype in (torch.float64, torch.float32):
+        program = read_torch(model, (12,), dtype)
+        known = Engine(program).intervals(Domain(x.double(), x.double()))
+        ends = [end[program.output] for end in (known.lower, known.upper)]
+        for low, high in (ends, bounds_of(program, x, x)):
+            assert ((low <= y) & (y <= high))[known.finite].all()
 
 
 class Hidden(nn.Module):
