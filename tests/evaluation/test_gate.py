@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -54,6 +55,15 @@ def test_error_rates_hold_exactly_for_every_share(floor: float, margin: float, a
         assert answers(test, edge)[wrong] > 0.2 * (alpha if wrong else beta)  # the bounds are not wasteful
 
 
+def test_the_counts_at_a_floor_are_the_nearest_whole_ones() -> None:
+    """K1 is the least count whose share reaches the floor, K0 the greatest at the floor less the margin, below K1."""
+    for population, floor, margin in product((1, 7, 30, 121), ("0.5", "0.45", "0.9", "1"), ("0.05", "0.1")):
+        test = FloorTest(population, float(floor), float(margin))
+        least, most = Fraction(floor) * population, (Fraction(floor) - Fraction(margin)) * population
+        assert test.enough == min(k for k in range(population + 1) if k >= least)
+        assert test.too_few == min(test.enough - 1, max(k for k in range(population + 1) if k <= most))
+
+
 def test_the_ratio_is_that_of_hypergeometric_probabilities() -> None:
     from scipy.stats import hypergeom
 
@@ -95,6 +105,30 @@ def test_wealth_is_fair_under_the_hypotheses() -> None:
         logs = path.count(-1) * np.log1p(STAKES) + path.count(1) * np.log1p(-STAKES)
         mean += chance * np.exp(_wealth(logs))
     assert mean == pytest.approx(1)
+
+
+def ever(test: DropTest, said: Change, loss: float, gain: float, points: int) -> float:
+    """P(the test says ``said`` after some of so many points), exactly, by walking over (losses, gains)."""
+    chance, now = 0.0, {(0, 0): 1.0}
+    for n in range(1, points + 1):
+        then: dict[tuple[int, int], float] = {}
+        for (k, j), mass in now.items():
+            for state, odds in (((k + 1, j), loss), ((k, j + 1), gain), ((k, j), 1 - loss - gain)):
+                if mass * odds > 1e-9:
+                    then[state] = then.get(state, 0.0) + mass * odds
+        stopped = [state for state in then if test.decide(*state, n - sum(state)) == said]
+        chance += sum(then.pop(state) for state in stopped)
+        now = then
+    return chance
+
+
+def test_a_drop_test_errs_as_rarely_as_it_says() -> None:
+    """Under the nearest hypotheses that are wrong to refute: equal shares, and a drop of just the margin."""
+    test = DropTest(0.1, 0.1, 0.1)
+    assert 0.02 < ever(test, "dropped", 0.5, 0.5, 60) <= 0.1
+    assert ever(test, "dropped", 0.2, 0.2, 25) <= 0.1
+    assert 0.02 < ever(test, "kept", 0.1, 0.0, 100) <= 0.1
+    assert ever(test, "kept", 0.25, 0.15, 25) <= 0.1
 
 
 def test_drops_are_noticed_and_equal_results_are_kept() -> None:
