@@ -214,6 +214,19 @@ def test_outcomes_are_those_of_evaluate() -> None:
     assert proved.tolist() == (scores.points.proved & scores.points.correct).tolist()
 
 
+def test_outcomes_within_a_change_are_those_of_a_threshold() -> None:
+    """Brightness moves one pixel by at most 0.1: points nearer than that to the threshold, and wrong ones, are lost."""
+    model = nn.Sequential(nn.Flatten(), Threshold())
+    x = torch.tensor([0.3, 0.45, 0.55, 0.58, 0.8, 0.9])[:, None, None, None]
+    y = torch.tensor([0, 0, 1, 1, 1, 0])
+    for measure in ("robust", "proved"):
+        for strength, lost in ((0.1, [1, 2, 3, 5]), (0.07, [1, 2, 5]), (0.01, [5])):
+            asked = Requirement.parse(f"{measure}(brightness:{strength})>=0.5")
+            held, note = outcomes(model, x, y, asked, "fast", 0)
+            assert np.flatnonzero(~held).tolist() == lost
+            assert note == ""
+
+
 def test_a_drop_fails_and_the_same_model_is_kept() -> None:
     data, rates = points(400, wrong=0.0), Rates(margin=0.05)
     before = gate(Threshold(), data, ["clean>=0.6"], rates=rates)
