@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import radii
 from radii.errors import InputError
-from radii.evaluation._sequential_tests import Change, DropTest, FloorTest
+from radii.evaluation._sequential_tests import STAKES, Change, DropTest, FloorTest, _wealth
 from radii.evaluation.gate import gate, outcomes
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
@@ -96,8 +96,6 @@ def test_few_points_are_enough_and_boundaries_agree_with_decisions() -> None:
 
 def test_wealth_is_fair_under_the_hypotheses() -> None:
     """The mean wealth over all sequences of five points is one, so that Ville's inequality applies."""
-    from radii.evaluation._sequential_tests import STAKES, _wealth
-
     loss, gain = 0.2, 0.2
     mean = 0.0
     for path in product((-1, 0, 1), repeat=5):
@@ -129,6 +127,16 @@ def test_a_drop_test_errs_as_rarely_as_it_says() -> None:
     assert ever(test, "dropped", 0.2, 0.2, 25) <= 0.1
     assert 0.02 < ever(test, "kept", 0.1, 0.0, 100) <= 0.1
     assert ever(test, "kept", 0.25, 0.15, 25) <= 0.1
+
+
+def test_a_drop_test_answers_at_the_first_sufficient_wealth() -> None:
+    """Of losses alone, and of equal points alone: the mean over the stakes is the wealth."""
+    test = DropTest(0.05, 0.02, 0.04)
+    stakes = STAKES / (1 - 0.05)
+    losses = min(k for k in range(100) if np.mean((1 + STAKES) ** k) >= 1 / 0.02)
+    equal = min(n for n in range(500) if np.mean((1 + 0.05 * stakes) ** n) >= 1 / 0.04)
+    assert [test.decide(k, 0, 0) for k in (losses - 1, losses)] == ["open", "dropped"]
+    assert [test.decide(0, 0, n) for n in (equal - 1, equal)] == ["open", "kept"]
 
 
 def test_drops_are_noticed_and_equal_results_are_kept() -> None:

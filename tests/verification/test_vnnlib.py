@@ -42,6 +42,16 @@ def test_indices_are_row_major_and_spaces_do_not_matter() -> None:
     assert (query.inputs, query.outputs) == (6, 1)
 
 
+def test_a_constraint_of_one_input_is_an_end_of_its_box() -> None:
+    """On the side that the sign of its factor says, whether it is asked first or last; the closest end counts."""
+    head = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0")) + "(assert (<= Y_0 0))"
+    box = ["(>= X_0 -9)", "(<= X_0 9)", "(>= X_1 -9)", "(<= X_1 9)"]
+    ends = ["(>= (* 2 X_0) 0.5)", "(<= (* 2 X_0) 1.5)", "(<= (- X_1) 0.25)", "(> (- 1 X_1) 0.5)", "(< -4 (* 8 X_1))"]
+    for asserted in ([*box, *ends], [*ends, *box]):
+        (case,) = parse_query(head + "".join(f"(assert {text})" for text in asserted)).cases
+        assert (case.lower.tolist(), case.upper.tolist()) == ([0.25, -0.25], [0.75, 0.5])
+
+
 def test_a_row_keeps_its_direction_and_whether_it_is_strict() -> None:
     """With the variable or the number first, of one output or of two; == is two rows that are not strict."""
     head = "(declare-const X_0 Real)(declare-const Y_0 Real)(declare-const Y_1 Real)(assert (== X_0 0.5))"
