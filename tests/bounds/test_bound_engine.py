@@ -242,3 +242,72 @@ def test_equal_slopes_are_slopes_of_a_relu() -> None:
     under, over, _ = known.lines(Relu("f", (1,), (20,)), 1)
     assert (over > 1).any()
     assert ((under >= 0) & (under <= 1)).all()
+
+
+class Factors(nn.Module):
+    """Many factors, each of which rounds, before a matrix with one column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(1, 1, bias=False)
+        self.last.weight.data.fill_(1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for factor in (0.1, 0.7, 1.3, 0.9, 1.1, 3.3, 0.3, 1.7, 0.6, 5.3):
+            x = x * factor
+        return self.last(x)
+
+
+@torch.no_grad()
+def test_what_factors_round_reaches_the_ends_over_a_ball() -> None:
+    x = torch.rand(3000, 1, generator=torch.Generator().manual_seed(0))
+    engine = Engine(read_torch(Factors().eval(), (1,)))
+    known = engine.intervals(Domain(x.double(), x.double(), x.double(), 0.0))
+    y = Factors()(x)
+    low, high = known.lower[engine.program.output], known.upper[engine.program.output]
+    assert ((low <= y) & (y <= high)).all()
+    assert ((high - low) < 1e-4 * y + 1e-6).all()
+
+
+@torch.no_grad()
+def test_one_value_beyond_float32_leaves_none_bounded() -> None:
+    """Of a result, or on the way to it: four numbers of 2e38 have a mean, and a sum that is infinite."""
+    wide = nn.Linear(2, 2, bias=False)
+    wide.weight.copy_(torch.tensor([[1e38, 0.0], [0.0, 1.0]]))
+    mean = nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.AvgPool2d(2), nn.Flatten())
+    for model, point in ((wide, torch.tensor([[10.0, 1.0]])), (mean, torch.full((1, 4), 2e38))):
+        for scale, bounded in ((1.0, False), (1e-3, True)):
+            engine = Engine(read_torch(model.eval(), (point.shape[1],)))
+            known = engine.intervals(Domain(scale * point.double(), scale * point.double()))
+            assert known.finite.tolist() == [bounded]
+            low, high = both_ends(engine, known)
+            assert bool(low.isfinite().all() and high.isfinite().all()) is bounded
+
+
+@torch.no_grad()
+def test_constants_and_refined_ends_are_rounded_outward() -> None:
+    """In float32: the constant of a row through ReLUs, and ends of float64 that a refinement gives."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 2000), nn.ReLU(), nn.Linear(2000, 2))
+    engine = Engine(read_torch(model, (3,), torch.float32))
+    domain = Domain(torch.zeros(1, 3, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64))
+    known = engine.intervals(domain)
+    relu, rows = next(iter(engine.relus.values())), -torch.rand(40, 2000)
+    _, constants = engine.through(relu, rows, known, torch.zeros(40, dtype=torch.int64))
+    exact = rows.double() @ known.lines(relu, relu.inputs[0])[2][0].double()
+    assert (constants <= exact).all()
+    assert (constants > exact * (1 + 1e-2)).all()
+    given, places = dict[int, tuple[Tensor, Tensor]](), dict[int, Tensor]()
+
+    def refine(held: ValueBounds, number: int, dom: Tensor, spot: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = held.lower[number][dom, spot].double(), held.upper[number][dom, spot].double()
+        share = 0.3 * torch.rand(len(spot), dtype=torch.float64)
+        given[number] = low + share * (high - low), high - share * (high - low)
+        places[number] = spot
+        return given[number]
+
+    found = engine.bounds(Domain(domain.lower, domain.upper, 0.5 * domain.upper, 2.0), refine=refine)
+    assert given
+    for number, (low, high) in given.items():
+        assert (found.lower[number][0, places[number]].double() <= low).all()
+        assert (found.upper[number][0, places[number]].double() >= high).all()

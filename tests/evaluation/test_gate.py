@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import radii
 from radii.errors import InputError
 from radii.evaluation._sequential_tests import STAKES, Change, DropTest, FloorTest, _wealth
-from radii.evaluation.gate import gate, outcomes
+from radii.evaluation.gate import _order, gate, outcomes
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
 
@@ -165,6 +165,19 @@ def test_drops_are_noticed_and_equal_results_are_kept() -> None:
 def test_wrong_requirements_are_explained(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Requirement.parse(text)
+
+
+def test_a_floor_in_percent_is_a_hundredth() -> None:
+    for text, floor in (("0.5%", 0.005), ("1%", 0.01), ("45%", 0.45), ("100%", 1.0), ("0.5", 0.5), ("1", 1.0)):
+        assert Requirement.parse(f"clean>={text}").floor == floor
+
+
+def test_every_point_comes_once_the_former_ones_first() -> None:
+    rows, former = np.arange(5, 40), Former({"clean": {9: True, 30: False}, "robust(linf:0.1)": {30: True, 6: True}})
+    order = _order(rows, former, 3)
+    assert sorted(order.tolist()) == rows.tolist()
+    assert order[:3].tolist() == [9, 30, 6]
+    assert order.tolist() != _order(rows, former, 4).tolist()
 
 
 class Threshold(nn.Module):

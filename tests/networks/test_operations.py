@@ -15,6 +15,7 @@ from radii.bounds.regions import Domain
 from radii.errors import InputError
 from radii.networks.operations.activations import Relu, Rising
 from radii.networks.operations.curves import CURVES, Curved
+from radii.networks.operations.linear import Peak, batch_norm_peak
 from radii.networks.operations.pooling import MaxPool
 from radii.networks.operations.products import Product
 from radii.networks.program import Program
@@ -109,6 +110,16 @@ def test_the_square_of_a_value_begins_at_0_only_where_the_value_has_both_signs()
     torch.testing.assert_close(least, torch.tensor([[0.0, 0.25, 1.0]]), atol=1e-5, rtol=0)
     torch.testing.assert_close(most, torch.tensor([[4.0, 4.0, 9.0]]), atol=1e-5, rtol=0)
     assert (least <= torch.tensor([[0.0, 0.25, 1.0]])).all()
+
+
+def test_the_peak_of_a_batch_norm_is_above_all_that_is_computed_on_its_way() -> None:
+    """(x - mean) / std weight + bias, from the left, from the right, or as x s + (bias - mean s)."""
+    size = 10.0 ** (8 * torch.rand(5, 500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 4)
+    x, weight, bias, mean, inverse = size * torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0])[:, None]
+    factor, offset = batch_norm_peak(weight, bias, mean, inverse)
+    s, moved = weight * inverse, x - mean
+    for value in (moved, moved * inverse, moved * inverse * weight + bias, s, x * s, mean * s, bias - mean * s):
+        assert (value.abs() <= Peak(factor, offset).of(x.abs())).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
