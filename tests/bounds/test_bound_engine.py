@@ -253,7 +253,7 @@ class Factors(nn.Module):
         self.last.weight.data.fill_(1.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        for factor in (0.1, 0.7, 1.3, 0.9, 1.1, 3.3, 0.3, 1.7, 0.6, 5.3):
+        for factor in (0.1, 10.3) * 20:
             x = x * factor
         return self.last(x)
 
