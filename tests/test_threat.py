@@ -87,7 +87,9 @@ def test_text_reads_back(ball: Ball) -> None:
 
 
 def test_whole_grey_levels_read_as_such() -> None:
-    assert [format_radius(r) for r in (8 / 255, 36 / 255, 0.3, 1.0, 0.0)] == ["8/255", "36/255", "0.3", "1", "0"]
+    assert [format_radius(r) for r in (8 / 255, 36 / 255, 0.2, 0.3, 1.0, 0.0)] == [
+        *("8/255", "36/255", "0.2", "0.3", "1", "0")
+    ]
 
 
 def test_ball_refuses_nonsense() -> None:

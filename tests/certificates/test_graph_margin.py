@@ -137,8 +137,10 @@ class Sides(nn.Module):
 def test_the_float64_evaluation_is_within_its_own_error() -> None:
     """By fractions, for a matrix and for a sum of two: no more is lost than is said."""
     torch.manual_seed(0)
-    x = torch.rand(20, 30)
+    x = torch.randn(20, 30) ** 5  # no grid on which float64 sums would be exact
     for model in (nn.Linear(30, 4), Sides()):
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) ** 5)
         program = Bounded(model, (30,)).exact
         norms = {number: graph_margin._bounds_of(step, True) for number, step in program.steps.items()}
         value = graph_margin._values(program, norms, x.double())[program.output]
@@ -151,7 +153,7 @@ def test_the_float64_evaluation_is_within_its_own_error() -> None:
                     exact += sum(Fraction(w) * Fraction(v) for w, v in zip(layer.weight[k].tolist(), row, strict=True))
                 off.append(float(abs(exact - Fraction(computed))))
             assert sum(own_off**2 for own_off in off) ** 0.5 <= own
-            assert own < 1e-12
+            assert own < 1e-9
 
 
 def test_two_logits_may_be_off_in_opposite_ways() -> None:

@@ -11,7 +11,7 @@ from radii.models.classifier import Classifier
 from radii.models.lipschitz._folding import fold
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
 from radii.models.lipschitz.operators import convolution_operators, matrix_operator
-from radii.models.lipschitz.rounding_error import float32_error
+from radii.models.lipschitz.rounding_error import Float32Error, float32_error
 from radii.models.zoo.lipschitz_networks import FAMILIES, LipschitzConvNet
 
 
@@ -49,6 +49,8 @@ def test_one_sum_in_the_worst_order() -> None:
         total += term
     lost = 2**0.5 * (float(weight[0].double().sum()) - float(total))  # both logits alike
     assert 1e-4 < lost <= allowed
+    here = Float32Error.around(exact, lipschitz_bound(model, (terms,)).layers, torch.ones(1, terms).double())
+    assert lost <= float(here.fixed) <= 2.1 * lost
 
 
 def test_too_long_sums_have_no_bound() -> None:
