@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from radii import files as checksums
-from radii.files import MANIFEST, damage, digests, known_digests, sha256, write_manifest
+from radii.files import MANIFEST, PREFIX, SUFFIX, damage, digests, known_digests, sha256, write_manifest
 
 
 @pytest.fixture
@@ -32,6 +33,26 @@ def test_a_whole_folder_has_no_damage(folder: Path) -> None:
     assert damage(folder) is None
     (folder / "note.txt").write_text("a file that the manifest does not name")
     assert damage(folder) is None
+
+
+def test_unfinished_files_are_no_part_of_a_folder(folder: Path) -> None:
+    rest = folder / "below" / f"{PREFIX}0011223344556677{SUFFIX}"
+    rest.write_text("what a killed writer left")
+    write_manifest(folder)
+    rest.unlink()
+    assert damage(folder) is None
+
+
+@pytest.mark.parametrize("name", ["../outside.bin", "below/../../outside.bin", "{parent}/outside.bin"])
+def test_a_manifest_names_no_file_outside_its_folder(folder: Path, name: str) -> None:
+    """Else a received run would be called whole for files that do not belong to it."""
+    outside = folder.parent / "outside.bin"
+    outside.write_bytes(b"not part of it")
+    content = json.loads((folder / MANIFEST).read_text())
+    place = name.format(parent=folder.parent)
+    content["files"][place] = {"bytes": outside.stat().st_size, "sha256": sha256(outside)}
+    (folder / MANIFEST).write_text(json.dumps(content))
+    assert damage(folder) == f"{MANIFEST} cannot be read"
 
 
 @pytest.mark.parametrize("kept_times", [False, True])

@@ -87,7 +87,9 @@ def test_text_reads_back(ball: Ball) -> None:
 
 
 def test_whole_grey_levels_read_as_such() -> None:
-    assert [format_radius(r) for r in (8 / 255, 36 / 255, 0.3, 1.0, 0.0)] == ["8/255", "36/255", "0.3", "1", "0"]
+    assert [format_radius(r) for r in (8 / 255, 36 / 255, 0.2, 0.3, 1.0, 0.0)] == [
+        *("8/255", "36/255", "0.2", "0.3", "1", "0")
+    ]
 
 
 def test_ball_refuses_nonsense() -> None:
@@ -155,6 +157,19 @@ def test_projection_of_extreme_numbers_is_exact(ball: Ball, values: list[float],
     assert ball.contains(projected, center).tolist() == [True]
 
 
+@pytest.mark.parametrize("norm", NORMS)
+def test_projection_of_float64_is_exact(norm: str) -> None:
+    """Nothing is rounded to float32 on the way, which would shorten a step by far more than float64 errs."""
+    generator = torch.Generator().manual_seed(1)
+    for ball in (Ball(norm, 0.3, None), Ball(norm, 0.3), Ball(norm, 0.3, None, scale=(0.1, 1.0, 3.0, 7.0))):  # type: ignore[arg-type]
+        center = torch.rand(100, 4, generator=generator, dtype=torch.float64)
+        point = center + 4 * torch.randn(100, 4, generator=generator, dtype=torch.float64)
+        projected = ball.project(point, center)
+        assert projected.dtype == torch.float64
+        assert all(exactly(ball, projected, center))
+        assert (ball.distance(center, projected) > 0.29).any()
+
+
 def test_membership_where_float64_cannot_tell() -> None:
     """3-4-5 triangles on the surface, and points whose square length exceeds the radius' by 2^-60 of it."""
     center = torch.zeros(1, 2)
@@ -174,7 +189,8 @@ def test_nan_is_nowhere_and_fixed_features_stay() -> None:
     ball = Ball("linf", 1.0, None, fixed=(1,))
     moved = torch.tensor([[0.5, 2.0**-149]])
     assert not bool(ball.contains(moved, center))
-    assert ball.project(moved, center).tolist() == [[0.5, 0.0]]
+    for nearest in (ball.project, ball.clip):
+        assert nearest(moved, center).tolist() == [[0.5, 0.0]]
 
 
 @settings(deadline=None, max_examples=50)

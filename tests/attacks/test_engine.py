@@ -214,6 +214,23 @@ def test_a_success_stands_twice_and_is_a_number(times_wrong: int, linear: tuple[
     assert torch.equal(trial.x_adv, x)
 
 
+@every_attack
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_a_clean_mistake_is_broken_without_a_search(attack: Attack, norm: Norm) -> None:
+    """A model that errs at the inputs alone: no search would find the way back to them."""
+    x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0))
+
+    class WrongThere(nn.Module):
+        def forward(self, batch: Tensor) -> Tensor:
+            there = (batch[:, None] == x).all(2).any(1).float() + 0 * batch.sum(1)
+            return torch.stack([1 - there, there], 1)
+
+    result = attack(WrongThere(), x, torch.zeros(3, dtype=torch.int64), Ball(norm, 0.2), stream(0, "test"))
+    assert result.broken.all()
+    assert torch.equal(result.x_adv, x)
+    assert (result.queries == 1).all()
+
+
 def test_progress_says_how_many_are_left(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:
     model, x, y = linear
     seen: list[tuple[float, str]] = []

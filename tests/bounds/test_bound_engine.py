@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 from tests.oracles.plain_crown import crown
@@ -9,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.bounds.bound_engine import Engine
-from radii.bounds.regions import Domain, ValueBounds
+from radii.bounds.regions import Domain, ValueBounds, gamma
+from radii.networks.operations.activations import Relu
 from radii.networks.read_torch import read_torch
 
 
@@ -198,3 +201,113 @@ def test_windows_bound_as_whole_rows_do(seed: int, radius: float | None, dtype: 
     low, high = both_ends(engine, windows)
     assert (y >= low).all()
     assert (y <= high).all()
+
+
+def test_gamma_bounds_a_product_of_roundings() -> None:
+    """(1 + u)^n - 1 <= gamma_n, by fractions (Higham 2002, Lemma 3.1)."""
+    for terms in (1, 2, 7, 300, 4000):
+        for unit in (2.0**-24, 2.0**-53):
+            assert (1 + Fraction(unit)) ** terms - 1 <= Fraction(gamma(terms, unit)) <= Fraction(1.001 * terms * unit)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@torch.no_grad()
+def test_a_point_has_room_for_every_order_of_every_sum(dtype: torch.dtype) -> None:
+    """A sum of n products and a bias may be off by (1 + u)^(n + 1) - 1 of its size: bounds leave it room."""
+    torch.manual_seed(0)
+    linear = nn.Linear(40, 6)
+    norm = nn.BatchNorm1d(5, eps=0.0).eval()  # 100 (x - mean) / 1: what is rounded is as large as 100 mean
+    norm.running_mean.copy_(torch.linspace(5, 9, 5))
+    norm.weight.fill_(100.0)
+    x, z = torch.rand(3, 40), torch.linspace(5, 9, 5)[None] + 1e-3
+    exact = x.double() @ linear.weight.double().T + linear.bias.double()
+    size = x.double() @ linear.weight.double().abs().T + linear.bias.double().abs()
+    for model, point, value, room in (
+        (linear, x, exact, size * ((1 + 2.0**-24) ** 41 - 1)),
+        (norm, z, 100 * (z.double() - norm.running_mean.double()), 2.0**-24 * 100 * norm.running_mean.double()),
+    ):
+        engine = Engine(read_torch(model, tuple(point.shape[1:]), dtype))
+        known = engine.intervals(Domain(point.double(), point.double()))
+        ends = [end[engine.program.output].double() for end in (known.lower, known.upper)]
+        for low, high in (ends, both_ends(engine, known)):
+            assert (low <= value - room).all()
+            assert (high >= value + room).all()
+
+
+@torch.no_grad()
+def test_equal_slopes_are_slopes_of_a_relu() -> None:
+    """The chord is rounded up and may be steeper than 1; the line below a ReLU may not."""
+    low, high = -(10.0 ** -torch.arange(4.0, 24.0))[None], torch.full((1, 20), 3.0)
+    known = ValueBounds(Domain(low, high), {1: low}, {1: high}, equal_slopes=True)
+    under, over, _ = known.lines(Relu("f", (1,), (20,)), 1)
+    assert (over > 1).any()
+    assert ((under >= 0) & (under <= 1)).all()
+
+
+class Factors(nn.Module):
+    """Many factors, each of which rounds, before a matrix with one column."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(1, 1, bias=False)
+        self.last.weight.data.fill_(1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for factor in (0.1, 10.3) * 20:
+            x = x * factor
+        return self.last(x)
+
+
+@torch.no_grad()
+def test_what_factors_round_reaches_the_ends_over_a_ball() -> None:
+    x = torch.rand(3000, 1, generator=torch.Generator().manual_seed(0))
+    engine = Engine(read_torch(Factors().eval(), (1,), torch.float64))
+    known = engine.intervals(Domain(x.double(), x.double(), x.double(), 0.0))
+    y = Factors()(x)
+    low, high = known.lower[engine.program.output], known.upper[engine.program.output]
+    assert ((low <= y) & (y <= high)).all()
+    assert ((high - low) < 1e-3 * y + 1e-6).all()
+
+
+@torch.no_grad()
+def test_one_value_beyond_float32_leaves_none_bounded() -> None:
+    """Of a result, or on the way to it: four numbers of 2e38 have a mean, and a sum that is infinite."""
+    wide = nn.Linear(2, 2, bias=False)
+    wide.weight.copy_(torch.tensor([[1e38, 0.0], [0.0, 1.0]]))
+    mean = nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.AvgPool2d(2), nn.Flatten())
+    for model, point in ((wide, torch.tensor([[10.0, 1.0]])), (mean, torch.full((1, 4), 2e38))):
+        for scale, bounded in ((1.0, False), (1e-3, True)):
+            engine = Engine(read_torch(model.eval(), (point.shape[1],), torch.float64))
+            known = engine.intervals(Domain(scale * point.double(), scale * point.double()))
+            assert known.finite.tolist() == [bounded]
+            low, high = both_ends(engine, known)
+            assert bool(low.isfinite().all() and high.isfinite().all()) is bounded
+
+
+@torch.no_grad()
+def test_constants_and_refined_ends_are_rounded_outward() -> None:
+    """In float32: the constant of a row through ReLUs, and ends of float64 that a refinement gives."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 2000), nn.ReLU(), nn.Linear(2000, 2))
+    engine = Engine(read_torch(model, (3,), torch.float32))
+    domain = Domain(torch.zeros(1, 3, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64))
+    known = engine.intervals(domain)
+    relu, rows = next(iter(engine.relus.values())), -torch.rand(40, 2000)
+    _, constants = engine.through(relu, rows, known, torch.zeros(40, dtype=torch.int64))
+    exact = rows.double() @ known.lines(relu, relu.inputs[0])[2][0].double()
+    assert (constants <= exact).all()
+    assert (constants > exact * (1 + 1e-2)).all()
+    given, places = dict[int, tuple[Tensor, Tensor]](), dict[int, Tensor]()
+
+    def refine(held: ValueBounds, number: int, dom: Tensor, spot: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = held.lower[number][dom, spot].double(), held.upper[number][dom, spot].double()
+        share = 0.3 * torch.rand(len(spot), dtype=torch.float64)
+        given[number] = low + share * (high - low), high - share * (high - low)
+        places[number] = spot
+        return given[number]
+
+    found = engine.bounds(Domain(domain.lower, domain.upper, 0.5 * domain.upper, 2.0), refine=refine)
+    assert given
+    for number, (low, high) in given.items():
+        assert (found.lower[number][0, places[number]].double() <= low).all()
+        assert (found.upper[number][0, places[number]].double() >= high).all()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from radii.attacks.pgd import PGD
+from radii.bounds.provably_robust import Bounded
 from radii.certificates import _graph_margin as graph_margin
 from radii.certificates import lipschitz
 from radii.certificates.choose import certify, choose
 from radii.errors import InputError
+from radii.models.lipschitz.rounding_error import Float32Error
 from radii.threat import Ball
 
 
@@ -116,3 +120,46 @@ def test_a_layer_without_a_constant_is_refused_by_name() -> None:
 
     with pytest.raises(InputError):
         graph_margin.certify(Product(), torch.rand(2, 3))
+
+
+class Sides(nn.Module):
+    """Two matrices side by side, added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(30, 4), nn.Linear(30, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.one(x) + self.other(x)
+
+
+@torch.no_grad()
+def test_the_float64_evaluation_is_within_its_own_error() -> None:
+    """By fractions, for a matrix and for a sum of two: no more is lost than is said."""
+    torch.manual_seed(0)
+    x = torch.randn(20, 30) ** 5  # no grid on which float64 sums would be exact
+    for model in (nn.Linear(30, 4), Sides()):
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) ** 5)
+        program = Bounded(model, (30,)).exact
+        norms = {number: graph_margin._bounds_of(step, True) for number, step in program.steps.items()}
+        value = graph_margin._values(program, norms, x.double())[program.output]
+        layers = [model] if isinstance(model, nn.Linear) else [model.one, model.other]
+        for row, at, own in zip(x.tolist(), value.at.tolist(), value.own.tolist(), strict=True):
+            off = []
+            for k, computed in enumerate(at):
+                exact = sum((Fraction(layer.bias[k].item()) for layer in layers), Fraction(0))
+                for layer in layers:
+                    exact += sum(Fraction(w) * Fraction(v) for w, v in zip(layer.weight[k].tolist(), row, strict=True))
+                off.append(float(abs(exact - Fraction(computed))))
+            assert sum(own_off**2 for own_off in off) ** 0.5 <= own
+            assert own < 1e-9
+
+
+def test_two_logits_may_be_off_in_opposite_ways() -> None:
+    """An L2 error of e is at most sqrt(2) e of a difference, at the input and as it grows with the distance."""
+    one = torch.ones(1, dtype=torch.float64)
+    error = graph_margin._difference(Float32Error(0.3 * one, 0.7, 9 * one), torch.ones(3, 3, dtype=torch.float64))
+    assert (error.fixed >= 0.3 * 2**0.5).all()
+    assert (error.slope >= 0.7 * 2**0.5).all()
+    assert error.most.tolist() == [9.0]

@@ -49,6 +49,28 @@ def test_logits_move_no_faster_than_the_input() -> None:
     assert bool((moved <= step.abs().amax(1) * (1 + 1e-12)).all())
 
 
+@torch.no_grad()
+def test_the_radius_of_one_layer_by_hand() -> None:
+    """Distances 0.25 and 0.75: a margin of 0.5, of which rounding takes 4 u (0.75 + 0.75), and 2 u of every step."""
+    model = LinfDistanceNetwork((1,), 2, depth=1).eval()
+    model.head.weight.copy_(torch.tensor([[0.0], [1.0]]))
+    unit = 2.0**-24
+    exact = (0.5 - 4 * unit * 1.5) / (2 * (1 + 2 * unit))
+    found = linf_margin(model, torch.tensor([[0.25], [0.5]]))
+    assert found.prediction.tolist() == [0, 0]
+    assert exact * (1 - 2**-24) < float(found.radius[0]) <= exact
+    assert float(found.radius[1]) == 0.0
+
+
+@torch.no_grad()
+def test_no_distance_within_the_radius_is_infinite() -> None:
+    model = LinfDistanceNetwork((1,), 2, depth=1).eval()
+    model.head.weight.copy_(torch.tensor([[0.0], [1e38]]))
+    for place in (-1e38, -2e38, -2.3e38):
+        radius = float(linf_margin(model, torch.tensor([[place]])).radius)
+        assert 1e38 - place + radius <= torch.finfo(torch.float32).max
+
+
 def test_it_learns_and_no_attack_errs_within_the_radius(trained: LinfDistanceNetwork) -> None:
     x, y = load("digits").test.tensors()
     certificate = linf_margin(trained, x)

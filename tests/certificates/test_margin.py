@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from radii.certificates.lipschitz import certify, logits_with_error, margin_radius
+from radii.certificates.lipschitz import DifferenceError, certify, logits_with_error, margin_radius
 from radii.errors import InputError
 from radii.models.classifier import Classifier
-from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
+from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound, pair_norms
+from radii.models.lipschitz.rounding_error import Float32Error
 from radii.models.zoo.lipschitz_networks import LipschitzConvNet
 
 
@@ -74,6 +76,34 @@ def test_errors_shrink_the_radius() -> None:
     assert any("within 0.001" in line for line in slack.assumptions)
 
 
+def test_a_radius_ends_where_a_sum_may_overflow() -> None:
+    logits, zero = torch.tensor([[2.0, 0.0]]).double(), torch.zeros(1).double()
+    deployed = DifferenceError(torch.zeros(1, 2, 2).double(), torch.zeros(2, 2).double(), torch.tensor([0.25]).double())
+    assert margin_radius(logits, zero, torch.ones(2, 2).double(), deployed)[1].tolist() == [0.25]
+
+
+def test_what_is_lost_before_the_last_layer_moves_its_differences() -> None:
+    """By at most the pair's norm; what that layer and the distance add comes on top."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+    bound, x = lipschitz_bound(model, (3,)), torch.rand(2, 4).double()
+    before = Float32Error(torch.tensor([0.5, 2.0]).double(), 0.25, torch.ones(2).double())
+    behind = Float32Error(torch.ones(2).double(), 1.0, torch.tensor([3.0, 4.0]).double())
+    head = certified_network(model, (3,))[-1]
+    error = DifferenceError.of(head, bound, x, before, behind)
+    assert (error.fixed >= bound.pairs * torch.tensor([0.5, 2.0])[:, None, None].double()).all()
+    assert (error.slope >= bound.pairs * 0.25).all()
+    assert error.most.tolist() == [3.0, 4.0]
+
+
+def test_norms_of_pairs_are_rounded_up() -> None:
+    weight = torch.randn(12, 7, generator=torch.Generator().manual_seed(0)).double() ** 5
+    rows = [[Fraction(value) for value in row] for row in weight.tolist()]
+    for one, found in zip(rows, pair_norms(weight).tolist(), strict=True):
+        for other, norm in zip(rows, found, strict=True):
+            square = sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
+            assert square <= Fraction(norm) ** 2 <= square * (1 + Fraction(1, 10**12))
+
+
 def small_network(seed: int = 0, classes: int = 4) -> nn.Module:
     net = LipschitzConvNet((1, 8, 8), classes, width=4, depth=1)
     generator = torch.Generator().manual_seed(seed)
@@ -85,8 +115,6 @@ def small_network(seed: int = 0, classes: int = 4) -> nn.Module:
 
 def test_the_running_error_covers_exact_arithmetic() -> None:
     """Against the same logits in rational arithmetic of a small network: sums of 53-bit fractions."""
-    from fractions import Fraction
-
     weight = torch.randn(3, 40, generator=torch.Generator().manual_seed(3)).double()
     model = linear(weight)
     x = torch.rand(5, 40, generator=torch.Generator().manual_seed(4)).double()

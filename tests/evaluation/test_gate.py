@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 
 import radii
 from radii.errors import InputError
-from radii.evaluation._sequential_tests import Change, DropTest, FloorTest
-from radii.evaluation.gate import gate, outcomes
+from radii.evaluation._sequential_tests import STAKES, Change, DropTest, FloorTest, _wealth
+from radii.evaluation.gate import _order, gate, outcomes
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
 
@@ -54,6 +55,15 @@ def test_error_rates_hold_exactly_for_every_share(floor: float, margin: float, a
         assert answers(test, edge)[wrong] > 0.2 * (alpha if wrong else beta)  # the bounds are not wasteful
 
 
+def test_the_counts_at_a_floor_are_the_nearest_whole_ones() -> None:
+    """K1 is the least count whose share reaches the floor, K0 the greatest at the floor less the margin, below K1."""
+    for population, floor, margin in product((1, 7, 30, 121), ("0.5", "0.45", "0.9", "1"), ("0.05", "0.1")):
+        test = FloorTest(population, float(floor), float(margin))
+        least, most = Fraction(floor) * population, (Fraction(floor) - Fraction(margin)) * population
+        assert test.enough == min(k for k in range(population + 1) if k >= least)
+        assert test.too_few == min(test.enough - 1, max(k for k in range(population + 1) if k <= most))
+
+
 def test_the_ratio_is_that_of_hypergeometric_probabilities() -> None:
     from scipy.stats import hypergeom
 
@@ -86,8 +96,6 @@ def test_few_points_are_enough_and_boundaries_agree_with_decisions() -> None:
 
 def test_wealth_is_fair_under_the_hypotheses() -> None:
     """The mean wealth over all sequences of five points is one, so that Ville's inequality applies."""
-    from radii.evaluation._sequential_tests import STAKES, _wealth
-
     loss, gain = 0.2, 0.2
     mean = 0.0
     for path in product((-1, 0, 1), repeat=5):
@@ -95,6 +103,40 @@ def test_wealth_is_fair_under_the_hypotheses() -> None:
         logs = path.count(-1) * np.log1p(STAKES) + path.count(1) * np.log1p(-STAKES)
         mean += chance * np.exp(_wealth(logs))
     assert mean == pytest.approx(1)
+
+
+def ever(test: DropTest, said: Change, loss: float, gain: float, points: int) -> float:
+    """P(the test says ``said`` after some of so many points), exactly, by walking over (losses, gains)."""
+    chance, now = 0.0, {(0, 0): 1.0}
+    for n in range(1, points + 1):
+        then: dict[tuple[int, int], float] = {}
+        for (k, j), mass in now.items():
+            for state, odds in (((k + 1, j), loss), ((k, j + 1), gain), ((k, j), 1 - loss - gain)):
+                if mass * odds > 1e-9:
+                    then[state] = then.get(state, 0.0) + mass * odds
+        stopped = [state for state in then if test.decide(*state, n - sum(state)) == said]
+        chance += sum(then.pop(state) for state in stopped)
+        now = then
+    return chance
+
+
+def test_a_drop_test_errs_as_rarely_as_it_says() -> None:
+    """Under the nearest hypotheses that are wrong to refute: equal shares, and a drop of just the margin."""
+    test = DropTest(0.1, 0.1, 0.1)
+    assert 0.02 < ever(test, "dropped", 0.5, 0.5, 60) <= 0.1
+    assert ever(test, "dropped", 0.2, 0.2, 25) <= 0.1
+    assert 0.02 < ever(test, "kept", 0.1, 0.0, 100) <= 0.1
+    assert ever(test, "kept", 0.25, 0.15, 25) <= 0.1
+
+
+def test_a_drop_test_answers_at_the_first_sufficient_wealth() -> None:
+    """Of losses alone, and of equal points alone: the mean over the stakes is the wealth."""
+    test = DropTest(0.05, 0.02, 0.04)
+    stakes = STAKES / (1 - 0.05)
+    losses = min(k for k in range(100) if np.mean((1 + STAKES) ** k) >= 1 / 0.02)
+    equal = min(n for n in range(500) if np.mean((1 + 0.05 * stakes) ** n) >= 1 / 0.04)
+    assert [test.decide(k, 0, 0) for k in (losses - 1, losses)] == ["open", "dropped"]
+    assert [test.decide(0, 0, n) for n in (equal - 1, equal)] == ["open", "kept"]
 
 
 def test_drops_are_noticed_and_equal_results_are_kept() -> None:
@@ -123,6 +165,19 @@ def test_drops_are_noticed_and_equal_results_are_kept() -> None:
 def test_wrong_requirements_are_explained(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Requirement.parse(text)
+
+
+def test_a_floor_in_percent_is_a_hundredth() -> None:
+    for text, floor in (("0.5%", 0.005), ("1%", 0.01), ("45%", 0.45), ("100%", 1.0), ("0.5", 0.5), ("1", 1.0)):
+        assert Requirement.parse(f"clean>={text}").floor == floor
+
+
+def test_every_point_comes_once_the_former_ones_first() -> None:
+    rows, former = np.arange(5, 40), Former({"clean": {9: True, 30: False}, "robust(linf:0.1)": {30: True, 6: True}})
+    order = _order(rows, former, 3)
+    assert sorted(order.tolist()) == rows.tolist()
+    assert order[:3].tolist() == [9, 30, 6]
+    assert order.tolist() != _order(rows, former, 4).tolist()
 
 
 class Threshold(nn.Module):
@@ -178,6 +233,19 @@ def test_outcomes_are_those_of_evaluate() -> None:
     proved, _ = outcomes(model, x, y, Requirement.parse("proved(linf:0.1)>=0.5"), "fast", 0)
     assert robust.tolist() == (~scores.points.broken).tolist()
     assert proved.tolist() == (scores.points.proved & scores.points.correct).tolist()
+
+
+def test_outcomes_within_a_change_are_those_of_a_threshold() -> None:
+    """Brightness moves one pixel by at most 0.1: points nearer than that to the threshold, and wrong ones, are lost."""
+    model = nn.Sequential(nn.Flatten(), Threshold())
+    x = torch.tensor([0.3, 0.45, 0.55, 0.58, 0.8, 0.9])[:, None, None, None]
+    y = torch.tensor([0, 0, 1, 1, 1, 0])
+    for measure in ("robust", "proved"):
+        for strength, lost in ((0.1, [1, 2, 3, 5]), (0.07, [1, 2, 5]), (0.01, [5])):
+            asked = Requirement.parse(f"{measure}(brightness:{strength})>=0.5")
+            held, note = outcomes(model, x, y, asked, "fast", 0)
+            assert np.flatnonzero(~held).tolist() == lost
+            assert note == ""
 
 
 def test_a_drop_fails_and_the_same_model_is_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 import torch
@@ -12,14 +13,17 @@ from torch.nn import functional as F
 from radii.bounds.bound_engine import Engine
 from radii.bounds.regions import Domain
 from radii.errors import InputError
+from radii.networks.operations.activations import Relu, Rising
 from radii.networks.operations.curves import CURVES, Curved
+from radii.networks.operations.linear import Peak, batch_norm_peak
+from radii.networks.operations.pooling import MaxPool
 from radii.networks.operations.products import Product
 from radii.networks.program import Program
 from radii.networks.read_torch import read_torch
 
 ARGUMENTS: dict[str, tuple[float, ...]] = {
     "clamp": (-0.5, 0.75),
-    "elu": (1.3, 1.05, 0.8),
+    "elu": (1.7, 1.05, 0.8),  # a kink at 0, as SELU has
     "softplus": (2.0,),
     "pow": (3.0,),
 }
@@ -98,6 +102,70 @@ def test_products_lie_between_their_planes() -> None:
         assert by_y is not None
         line = by_x[:, 0].double() * x.double() + by_y[:, 0].double() * y.double() + constant.double()
         assert (sign * (x * y).double() >= line).all()
+
+
+def test_the_square_of_a_value_begins_at_0_only_where_the_value_has_both_signs() -> None:
+    low, high = torch.tensor([[-2.0, 0.5, -3.0]]), torch.tensor([[1.0, 2.0, -1.0]])
+    least, most = Product("f", (1, 1), (3,)).interval((low, high), (low, high))
+    torch.testing.assert_close(least, torch.tensor([[0.0, 0.25, 1.0]]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(most, torch.tensor([[4.0, 4.0, 9.0]]), atol=1e-5, rtol=0)
+    assert (least <= torch.tensor([[0.0, 0.25, 1.0]])).all()
+
+
+def test_the_peak_of_a_batch_norm_is_above_all_that_is_computed_on_its_way() -> None:
+    """(x - mean) / std weight + bias, from the left, from the right, or as x s + (bias - mean s)."""
+    size = 10.0 ** (8 * torch.rand(5, 500, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 4)
+    x, weight, bias, mean, inverse = size * torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0])[:, None]
+    factor, offset = batch_norm_peak(weight, bias, mean, inverse)
+    s, moved = weight * inverse, x - mean
+    for value in (moved, moved * inverse, moved * inverse * weight + bias, s, x * s, mean * s, bias - mean * s):
+        assert (value.abs() <= Peak(factor, offset).of(x.abs())).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("slope", [0.0, 0.01, 0.3])
+def test_the_lines_of_a_relu_hold_to_the_last_digit(dtype: torch.dtype, slope: float) -> None:
+    """By fractions: a convex function is below a line if it is at both ends, and a line through 0 is below it there."""
+    generator = torch.Generator().manual_seed(4)
+    size = 10.0 ** (12 * torch.rand(2, 300, generator=generator, dtype=torch.float64) - 8)
+    low, high = -size[0].to(dtype), size[1].to(dtype)
+    step = Relu("f", (0,), (300,), slope)
+    ends = zip(low.tolist(), high.tolist(), *(band.tolist() for band in step.relaxation(low, high)), strict=True)
+    for first, last, under, over, up in ends:
+        exact = torch.tensor(slope, dtype=dtype).item()
+        for x in (Fraction(first), Fraction(last)):
+            y = max(x, Fraction(exact) * x)
+            assert Fraction(under) * x <= y <= Fraction(over) * x + Fraction(up)
+
+
+def test_a_step_is_bounded_by_its_number_in_float32_and_in_float64() -> None:
+    """0.7 is 0.69999999 in float32, which reaches the step as float32 compares and misses it as float64 does."""
+    for number in (0.1, 0.3, 0.7, 0.9):
+        step = Rising("f", (0,), (1,), "ge", (number,))
+        x = torch.tensor([[number]])
+        near = torch.cat([torch.nextafter(x, 0 * x), x, torch.nextafter(x, 2 * x)])
+        least, most = step.interval((near.double(), near.double()))
+        for y in (near >= torch.tensor(number, dtype=torch.float32), near.double() >= number):
+            assert ((least <= y.double()) & (y.double() <= most)).all()
+
+
+def test_a_pool_lies_above_and_below_its_lines() -> None:
+    """On images of random boxes, wide and narrow, for every sign of the coefficients; each pixel may be a rival."""
+    generator = torch.Generator().manual_seed(2)
+    middle = torch.rand(400, 1, 3, 3, generator=generator)
+    reach = torch.rand(400, 1, 3, 3, generator=generator) ** 4
+    low, high = middle - reach, middle + reach
+    corners = torch.where(torch.rand(60, 400, 1, 3, 3, generator=generator) < 0.5, low, high)
+    pool = MaxPool("f", (0,), (1, 3, 3), (2, 2), (1, 1), (0, 0), (1, 1), False)
+    for sign in (1.0, -1.0):
+        for window in range(4):
+            A = torch.zeros(400, 1, 1, 4)
+            A[..., window] = sign
+            (back,), constant = pool.lines(A.view(400, 1, 1, 2, 2), [(low, high)])
+            assert back is not None
+            line = (back[:, 0].double() * corners.double()).flatten(2).sum(2) + constant[:, 0]
+            value = sign * pool.value(corners.flatten(0, 1)).view(60, 400, 4)[..., window]
+            assert (value >= line - 1e-6).all()
 
 
 class Calls(nn.Module):
@@ -282,6 +350,47 @@ def test_a_function_of_torch_is_read_and_bounded(name: str) -> None:
         width = (high - low).amax(1)
         assert float(width[0]) < 1e-2, "a point has the width of rounding"
         assert float(width[1]) < 1.0, "a narrow box has narrow bounds"
+
+
+class Alone(nn.Module):
+    """A function of [n, 3, 4] with nothing before and behind it, whose rounding would cover its own."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x.view(-1, 3, 4)).flatten(1)
+
+
+ALONE: dict[str, Callable[[Tensor], Tensor]] = {
+    **FUNCTIONS,
+    "leaky ReLU": lambda x: F.leaky_relu(x, 0.01),
+    "leaky ReLU and itself": lambda x: F.leaky_relu(x, 0.3) + x,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "sum": lambda x: x + x.flip(2),
+    "difference": lambda x: x - x.flip(2),
+    "a third": lambda x: x / 3,
+    "shifted": lambda x: x + 0.3,
+    "mean of a row": lambda x: x.mean(-1),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+@torch.no_grad()
+def test_what_float32_rounds_is_covered(name: str) -> None:
+    """Of one operation alone: intervals of a point and rows of it hold what float32 computes there."""
+    model = Alone(ALONE[name]).eval()
+    x = torch.randn(30, 12, generator=torch.Generator().manual_seed(1))
+    x *= torch.tensor([1.0, 30.0, 1e-3]).repeat(10)[:, None]
+    y = model(x)
+    for dtype in (torch.float64, torch.float32):
+        program = read_torch(model, (12,), dtype)
+        known = Engine(program).intervals(Domain(x.double(), x.double()))
+        ends = [end[program.output] for end in (known.lower, known.upper)]
+        for low, high in (ends, bounds_of(program, x, x)):
+            assert ((low <= y) & (y <= high))[known.finite].all()
 
 
 class Hidden(nn.Module):

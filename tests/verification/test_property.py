@@ -12,8 +12,11 @@ from torch import nn
 
 from radii.errors import InputError
 from radii.threat import Ball
+from radii.verification._goal import goals
 from radii.verification.vnnlib import (
+    holds,
     local_robustness,
+    parse_query,
     read_counterexample,
     read_query,
     refutes,
@@ -36,6 +39,33 @@ def test_reading_gives_what_was_written(tmp_path: Path) -> None:
     assert text.count("declare-const X_") == 9
     assert not re.search(r"\de[-+]?\d", text)  # no exponents
     assert text.count("(") == text.count(")")
+
+
+def test_a_tie_is_a_counterexample_of_what_is_written(tmp_path: Path) -> None:
+    """A rival that reaches the label's score is asked for, and one that stays below is not; ends belong to the box."""
+    statement = local_robustness(torch.tensor([0.5, 0.25]), 1, 3, Ball("linf", 0.25))
+    write_property(tmp_path / "p.vnnlib", statement)
+    query = read_query(tmp_path / "p.vnnlib")
+    for inputs in (["0.5", "0.25"], ["0.75", "0"], ["0.25", "0.5"]):
+        assert holds(query, inputs, ["-1", "0.5", "0.5"])
+        assert holds(query, inputs, ["0.6", "0.5", "-1"])
+        assert not holds(query, inputs, ["0.49", "0.5", "-1"])
+    assert not holds(query, ["0.76", "0.25"], ["1", "0", "0"])
+
+
+def test_outputs_meet_a_case_strictly_where_it_is_strict() -> None:
+    """All rows of one case, by the last digit; NaN meets nothing."""
+    head = "(declare-const X_0 Real)(declare-const Y_0 Real)(declare-const Y_1 Real)(assert (== X_0 0.5))"
+    outputs = torch.tensor([[0.5, 0.0], [0.25, 0.0], [0.0, 0.0], [0.0, 1.0], [float("nan"), 0.0]])
+    for text, met in (
+        ("(and (<= Y_0 0.25) (<= Y_1 0))", [False, True, True, False, False]),
+        ("(and (< Y_0 0.25) (<= Y_1 0))", [False, False, True, False, False]),
+        ("(and (< Y_0 0.25) (>= Y_1 0))", [False, False, True, True, False]),
+        ("(and (<= Y_0 0.25) (> Y_1 0))", [False, False, False, True, False]),
+        ("(or (> Y_0 0.25) (> Y_1 0))", [True, False, False, True, False]),
+    ):
+        (goal,) = goals(parse_query(f"{head}(assert {text})"))
+        assert goal.met(outputs).tolist() == met, text
 
 
 def test_counterexamples_come_back_and_are_replayed(tmp_path: Path) -> None:

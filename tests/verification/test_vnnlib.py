@@ -42,6 +42,35 @@ def test_indices_are_row_major_and_spaces_do_not_matter() -> None:
     assert (query.inputs, query.outputs) == (6, 1)
 
 
+def test_a_constraint_of_one_input_is_an_end_of_its_box() -> None:
+    """On the side that the sign of its factor says, whether it is asked first or last; the closest end counts."""
+    head = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0")) + "(assert (<= Y_0 0))"
+    box = ["(>= X_0 -9)", "(<= X_0 9)", "(>= X_1 -9)", "(<= X_1 9)"]
+    ends = ["(>= (* 2 X_0) 0.5)", "(<= (* 2 X_0) 1.5)", "(<= (- X_1) 0.25)", "(> (- 1 X_1) 0.5)", "(< -4 (* 8 X_1))"]
+    for asserted in ([*box, *ends], [*ends, *box]):
+        (case,) = parse_query(head + "".join(f"(assert {text})" for text in asserted)).cases
+        assert (case.lower.tolist(), case.upper.tolist()) == ([0.25, -0.25], [0.75, 0.5])
+
+
+def test_a_row_keeps_its_direction_and_whether_it_is_strict() -> None:
+    """With the variable or the number first, of one output or of two; == is two rows that are not strict."""
+    head = "(declare-const X_0 Real)(declare-const Y_0 Real)(declare-const Y_1 Real)(assert (== X_0 0.5))"
+    mirrored = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "=="}
+    for relation, turned in mirrored.items():
+        rows = {"<": [1], ">": [-1], "=": [1, -1]}[relation[0]]
+        for text, row in (
+            (f"({relation} Y_1 0.25)", [0, 1]),
+            (f"({turned} 0.25 Y_1)", [0, 1]),
+            (f"({relation} (- Y_0 Y_1) 0.25)", [1, -1]),
+            (f"({turned} (+ Y_1 0.25) Y_0)", [1, -1]),
+            (f"(or ({relation} Y_0 0.25))", [1, 0]),
+        ):
+            (case,) = parse_query(f"{head}(assert {text})").cases
+            found = [(*one, limit) for one, limit in zip(case.matrix.tolist(), case.limit.tolist(), strict=True)]
+            assert sorted(found) == sorted((*(sign * factor for factor in row), sign * 0.25) for sign in rows), text
+            assert case.strict.tolist() == [relation in "<>"] * len(rows), text
+
+
 def test_equal_inputs_share_a_coordinate_and_other_ties_are_rows() -> None:
     text = """(vnnlib-version <2.0>)
 (declare-network f (declare-input A real [2]) (declare-output B real [1]))
@@ -142,7 +171,9 @@ class Drawn:
         self.inputs, self.outputs = self.draw.randint(1, 3), self.draw.randint(1, 3)
         box = [f"(and (>= {self.x(i)} {-1 - i}) (<= {self.x(i)} 2.50))" for i in range(self.inputs)]
         self.formulas = [self.formula(3) for _ in range(self.draw.randint(1, 3))]
-        asked = f"(<= {self.y(0)} {self.number()[0]})"
+        text, number = self.number()
+        asked = f"(<= {self.y(0)} {text})"
+        self.assumed = ("<=", {("y", 0): Fraction(1)}, {None: number})
         texts = [*box, asked, *(text for text, _ in self.formulas)]
         self.draw.shuffle(texts)
         self.text = self.head() + "\n".join(f"(assert {text}) ; {number}" for number, text in enumerate(texts))
@@ -264,9 +295,12 @@ def test_both_readers_and_the_meaning_agree(block: int) -> None:
             y = [Fraction(drawn.draw.randint(-16, 16), 8) for _ in range(drawn.outputs)]
             values = {("x", i): value for i, value in enumerate(x)} | {("y", j): value for j, value in enumerate(y)}
             decimals = [[str(float(value)) for value in side] for side in (x, y)]
-            if holds(query, *decimals):
+            inside = all(-1 - i <= value <= Fraction(5, 2) for i, value in enumerate(x))
+            every = [drawn.assumed, *(formula for _, formula in drawn.formulas)]
+            meant = inside and all(says(formula, values) for formula in every)
+            assert holds(query, *decimals) is meant, drawn.text
+            if meant:
                 met += 1
-                assert all(says(formula, values) for _, formula in drawn.formulas), drawn.text
                 assert in_a_case(query, x, y), drawn.text
     assert met > 20
 

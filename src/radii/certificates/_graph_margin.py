@@ -155,7 +155,7 @@ def _bounds_of(step: Operation, prove: bool) -> LayerBound:
     if isinstance(step, Sum | Join):
         return LayerBound(1.0)
     if isinstance(step, Relu):
-        return LayerBound(1.0) if step.slope == 0 else LayerBound(1.0, absolute=1.0, terms=1)
+        return LayerBound(1.0)  # a leaky one rounds in the step behind it
     if isinstance(step, MaxPool):
         return LayerBound(nextafter(sqrt(step.repeats), inf) if step.repeats > 1 else 1.0)
     if not isinstance(step, Linear):

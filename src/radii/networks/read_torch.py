@@ -490,8 +490,13 @@ def _max_pool(operands: _Operands) -> int | None:
 def _relu(operands: _Operands) -> int | None:
     leaky = operation_name(operands.entry) == "leaky_relu"
     slope = float(0.01 if operands[1] is None else operands[1]) if leaky else 0.0
-    step = Relu(operands.entry.layer, (operands.number(0),), operands.shape(0), slope)
-    return operands.add(step) if 0 <= slope <= 1 else None
+    if not 0 <= slope <= 1:
+        return None
+    origin, shape = operands.entry.layer, operands.shape(0)
+    number = operands.add(Relu(origin, (operands.number(0),), shape, slope))
+    if slope in (0.0, 1.0):
+        return number
+    return operands.add(Linear(origin, (number,), Scale(torch.ones(1)), shape, shape))  # the slope rounds: once more
 
 
 def _rising(operands: _Operands) -> int | None:

@@ -9,9 +9,10 @@ from torch import nn
 
 from radii.models.classifier import Classifier
 from radii.models.lipschitz._folding import fold
+from radii.models.lipschitz.layer_bounds import LayerBound
 from radii.models.lipschitz.network_bound import certified_network, lipschitz_bound
 from radii.models.lipschitz.operators import convolution_operators, matrix_operator
-from radii.models.lipschitz.rounding_error import float32_error
+from radii.models.lipschitz.rounding_error import LARGEST, Float32Error, float32_error
 from radii.models.zoo.lipschitz_networks import FAMILIES, LipschitzConvNet
 
 
@@ -49,6 +50,22 @@ def test_one_sum_in_the_worst_order() -> None:
         total += term
     lost = 2**0.5 * (float(weight[0].double().sum()) - float(total))  # both logits alike
     assert 1e-4 < lost <= allowed
+    here = Float32Error.around(exact, lipschitz_bound(model, (terms,)).layers, torch.ones(1, terms).double())
+    assert lost <= float(here.fixed) <= 2.1 * lost
+
+
+def test_nothing_on_the_way_overflows_within_the_distance() -> None:
+    """Neither a sum, whose size grows with the distance, nor what a layer computes before it, as an average's total."""
+    most, inputs = torch.finfo(torch.float32).max, torch.tensor([0.0, 3.0, 1e37]).double()
+    for peak, offset in ((0.0, 0.0), (9.0, 2e38), (1e9, 0.0)):
+        layer = LayerBound(1.0, absolute=2.0, terms=4, peak=peak, peak_offset=offset)
+        error = Float32Error.none(inputs[:, None]).after(layer, 2 * inputs, 1.5, inputs)
+        assert (2 * inputs + 2 * 1.5 * error.most <= most).all()
+        there = peak * (inputs + 1.5 * error.most) + offset
+        assert (there <= most)[error.most > 0].all()
+        reached = (LARGEST - 2 * inputs) / 3
+        reached = torch.minimum(reached, (LARGEST - peak * inputs - offset) / (1.5 * peak)) if peak else reached
+        torch.testing.assert_close(error.most, reached.clamp_min(0), rtol=1e-6, atol=0)
 
 
 def test_too_long_sums_have_no_bound() -> None:

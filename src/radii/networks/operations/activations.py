@@ -78,7 +78,7 @@ class Relu(Activation):
         active, inactive = lower >= 0, upper <= 0
         upper_slope = torch.where(active, 1.0, torch.where(inactive, self.slope, chord))
         offset = (self.slope - chord) * lower * (1 + 8 * rounding.eps) + rounding.tiny
-        lower_slope = torch.where(active | (~inactive & (upper > -lower)), 1.0, self.slope)
+        lower_slope = torch.where(active | (~inactive & (upper > -lower)), torch.ones_like(lower), self.slope)
         return lower_slope, upper_slope, torch.where(active | inactive, 0.0, offset)
 
     def bands(self, lower: Tensor, upper: Tensor) -> Bands:
