@@ -128,6 +128,22 @@ def test_clipping_belongs_to_the_network() -> None:
     assert float(found.broken[0]) == pytest.approx(0.05, rel=1e-3)
 
 
+def test_an_error_just_beyond_the_strength_closes_the_bracket() -> None:
+    """At the strength the lead is smaller than the rounding of a float32 image: neither proved nor broken there."""
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(1, 2)).eval(), torch.full((1, 1, 1, 1), 0.2)
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[0.0], [1.0]]))
+        model[1].bias.copy_(torch.tensor([0.2 + 0.3 + 3e-8, 0.0]))
+    found = change_radii(model, x, Change("brightness", 0.3))
+    assert 0.2999 < float(found.proved[0]) < 0.3 < float(found.broken[0]) < 0.3001
+    assert int(model(found.nearest).argmax(1)) == 1
+    scores = radii.evaluate(model, x, torch.zeros(1, dtype=torch.int64), "brightness:0.3")
+    assert scores.radius_known().value == 1
+    assert not scores.points.changed[0]  # no error within the strength
+    assert not scores.points.proved[0]
+    assert torch.equal(scores.x_adv, x)
+
+
 @pytest.mark.parametrize("net", [convolutional, lambda: _spread(Residual())])
 def test_pieces_are_the_network_in_float64(net: Maker) -> None:
     model, path = net(), Change("contrast", 1.0).path(images(1))

@@ -24,6 +24,7 @@ from radii import progress
 from radii.bounds.bound_engine import Engine
 from radii.bounds.provably_robust import Bounded
 from radii.change import Change
+from radii.change_kinds import KINDS
 from radii.change_pixels import ImagePath
 from radii.errors import ContradictionError, InputError
 from radii.models.classifier import check_inputs
@@ -49,7 +50,7 @@ BEYOND = tuple(10.0**-power for power in range(9, 0, -1))  # relative steps behi
 
 @dataclass(frozen=True)
 class ChangeBracket(RadiusBracket):
-    """proved[i] <= true radius of the change <= broken[i].
+    """proved[i] <= true radius of the change <= broken[i]; an error just beyond the strength may close a bracket.
 
     ``measured[i]``: rounding was measured, not bounded. ``pieces[i]``: linear pieces that were traced.
     """
@@ -172,8 +173,24 @@ class _Point:
                 side = min(open_, key=lambda own: self.reach[own])
                 limits.check()
                 self._advance(side, limits)
+            if self.broken == inf and self.pieces < limits.nodes:
+                self._look_beyond(limits)
         except OutOfTimeError:
             return
+
+    def _look_beyond(self, limits: Limits) -> None:
+        """Meet an error so little beyond the strength that the bracket closes, where rounding left the last part open.
+
+        The true radius is then known, though the strength itself is neither proved nor broken.
+        """
+        far = min(self.proved / (1 - TOLERANCE), KINDS[self.path.change.kind].most)
+        for side, reached in self.reach.items() if self.proved < self.path.change.strength < far else ():
+            try:
+                part = self._trace(side * reached, side * far, limits)
+            except TooManyPiecesError:
+                continue
+            self.pieces += len(part.nodes)
+            self._look_behind(side, self._safe(part, side)[1], far)
 
     def _choose_rounding(self, limits: Limits) -> None:
         """Measure rounding where its bound at strength 0 is large beside the answers, and beside the smallest lead."""
@@ -211,7 +228,7 @@ class _Point:
             safe = begin
         self.reach[side] = max(begin, safe)
         if safe < end:
-            self._look_behind(side, met)
+            self._look_behind(side, met, self.path.change.strength)
             self._prove_open(side, end, limits)
 
     def _prove_open(self, side: float, end: float, limits: Limits) -> None:
@@ -292,16 +309,21 @@ class _Point:
             raise InputError("The network cannot be traced: it does not compute what was read from it.")
         return True
 
-    def _look_behind(self, side: float, met: float) -> None:
-        """Run the network on images behind the safe part of one direction; the first error is the broken radius."""
-        safe, whole = self.reach[side], self.path.change.strength
+    def _look_behind(self, side: float, met: float, far: float) -> None:
+        """Run the network on images behind the safe part of one direction; the first error is the broken radius.
+
+        Args:
+            met: |t| at which a lead is 0.
+            far: the largest |t| that is of interest.
+        """
+        safe = self.reach[side]
         starts = [own for own in (met, safe) if isfinite(own)]
         tries = sorted({own * (1 + more) for own in starts for more in (0.0, *BEYOND)} | {s + 1e-9 for s in starts})
         for t in tries:
-            if safe <= t < min(self.broken, whole * (1 + 1e-12)):
-                image = self.path.at(torch.tensor([[side * min(t, whole)]], dtype=torch.float64))
+            if safe <= t < min(self.broken, far * (1 + 1e-12)):
+                image = self.path.at(torch.tensor([[side * min(t, far)]], dtype=torch.float64))
                 if int(predicted_class(ask(self.bounded.model, image))) not in (self.label, -1):
-                    self.broken, self.nearest = min(t, whole), image
+                    self.broken, self.nearest = min(t, far), image
                     return
 
 
