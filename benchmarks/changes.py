@@ -46,7 +46,7 @@ def trained(name: str) -> tuple[nn.Module, Tensor, Tensor]:
             nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
             nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10),
         ),
-        "small residual network": lambda: SmallResNet((1, 8, 8), 10, width=8, blocks=1, activation="relu"),
+        "small residual network": lambda: SmallResNet((1, 8, 8), 10, width=8, blocks=(1, 1), activation="relu"),
     }  # fmt: skip
     model = nets[name]()
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)

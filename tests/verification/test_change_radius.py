@@ -163,6 +163,32 @@ def test_pieces_are_the_network_in_float64(net: Maker) -> None:
         assert np.abs(between - own[:, c].double().numpy()).max() <= float(pieces.slack[c])
 
 
+@pytest.mark.parametrize("order", ["as given", "large first", "positive first"])
+def test_slack_covers_the_sums_in_any_order(order: str) -> None:
+    """Sums that cancel: half of n u (|W| |x| + |b|) suffices, and no order of the terms exceeds it."""
+    torch.manual_seed(1)
+    layer = nn.Linear(768, 8)
+    layer.weight.data = torch.randn(8, 768) * torch.rand(8, 768) ** 4
+    model, path = nn.Sequential(nn.Flatten(), layer).eval(), Change("brightness", 0.1).path(torch.rand(1, 3, 16, 16))
+    program = read_torch(model, (3, 16, 16), torch.float64)
+    ends = torch.tensor([0.0, 1e-6], dtype=torch.float64)
+    line = Line(ends, torch.cat([path.before_clip(t.view(1, 1)).flatten(1) for t in ends]), torch.zeros(768))
+    with torch.no_grad():
+        pieces = traced(program, line, Engine(program), lambda: None)
+        x = path.at(torch.zeros(1, 1)).flatten()
+        terms = torch.cat([layer.weight * x, layer.bias[:, None]], 1).numpy()
+    keys = {"as given": 0 * terms, "large first": -np.abs(terms), "positive first": -np.sign(terms)}
+    terms = np.take_along_axis(terms, np.argsort(keys[order], 1, kind="stable"), 1)
+    own = np.zeros(8, np.float32)
+    for term in terms.T:
+        own = own + term
+    assert pieces.slack is not None
+    slack = pieces.slack.numpy()
+    assert own.dtype == np.float32
+    assert (np.abs(own - pieces.outputs[0].numpy()) <= slack).all()
+    assert (slack < 0.65 * 769 * 2.0**-24 * np.abs(terms).sum(1)).all()
+
+
 def test_too_many_pieces_are_said() -> None:
     model, path = convolutional(), Change("brightness", 0.5).path(images(1))
     program = read_torch(model, (3, 8, 8), torch.float64)

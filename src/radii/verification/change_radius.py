@@ -120,10 +120,14 @@ def change_radii(
 
 
 def _check(point: _Point, number: int) -> None:
-    """An error that was known must stand in the way of the proof; measured rounding gives way to it."""
-    if point.engine is not None and min(point.reach.values()) >= point.broken:
+    """An error that was known must stand in the way of the proof; measured rounding gives way to it.
+
+    A reach of 0 proves nothing: a near tie may change its class with the batch it is computed in.
+    """
+    reach = min(point.reach.values())
+    if point.engine is not None and reach > 0 and reach >= point.broken:
         raise ContradictionError(
-            f"Point {number} is proved for strengths up to {min(point.reach.values()):.6g} and broken at "
+            f"Point {number} is proved for strengths up to {reach:.6g} and broken at "
             f"{point.broken:.6g} ({point.path.change}). The certificate or its model is wrong."
         )
 
