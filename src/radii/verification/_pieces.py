@@ -24,7 +24,7 @@ from torch import Tensor
 from radii.bounds.bound_engine import PRODUCTS, UNIT, Engine
 from radii.bounds.regions import Domain, ValueBounds, gamma
 from radii.networks.operations.activations import Relu
-from radii.networks.operations.curves import Curved
+from radii.networks.operations.curves import CURVES, Curved
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.networks.operations.linear_maps import Scale
 from radii.networks.operations.operation import Operation
@@ -108,6 +108,35 @@ def _levels(step: Operation) -> tuple[float, ...] | None:
     return None
 
 
+def secant_slopes(step: Operation, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the greatest slope of an activation between two values from ``lower`` to ``upper``."""
+    if isinstance(step, Relu):
+        kinks, slopes = [0.0], [step.slope, 1.0]
+    elif getattr(step, "function", "") == "hardsigmoid":
+        kinks, slopes = [-3.0, 3.0], [0.0, 1 / 6, 0.0]
+    else:
+        kinks, slopes = list(getattr(step, "arguments", ())), [0.0, 1.0, 0.0]
+    low, high = torch.full_like(lower, torch.inf), torch.full_like(lower, -torch.inf)
+    ends = [-torch.inf, *kinks, torch.inf]
+    for slope, first, last in zip(slopes, ends[:-1], ends[1:], strict=True):
+        touched = (lower <= last) & (upper >= first)
+        low = torch.where(touched, low.clamp_max(slope), low)
+        high = torch.where(touched, high.clamp_min(slope), high)
+    return low, high
+
+
+def _rounded(step: Operation, low: Tensor, at: Tensor) -> Tensor:
+    """By how much float32 may round the values ``at`` [b, d] of an activation of inputs of at least ``low``: [d].
+
+    The slope of a leaky ReLU is rounded, and its product; a ReLU rounds nothing.
+    """
+    if isinstance(step, Relu):
+        return 2.02 * UNIT * step.slope * (low < 0) * low.abs()
+    assert isinstance(step, Curved)
+    absolute, relative = CURVES[step.function].error
+    return absolute + relative * at.abs().amax(0)
+
+
 def traced(
     program: Program, line: Line, engine: Engine | None, check: Callable[[], None], numbers: int = NUMBERS
 ) -> Pieces:
@@ -182,8 +211,13 @@ class _Tracer:
         if levels is not None:
             value = self._with_kinks(sources[0], levels)
             result = replace(value, at=self._run(step, [value.at]))
-            lost = None if value.slack is None else self.lost
-            self.keep(number, result, lost)
+            if value.slack is None:
+                return result
+            low, high = value.at.aminmax(dim=0)
+            error = self.lost + _rounded(step, low, result.at)
+            steepest = secant_slopes(step, low - value.slack, high + value.slack)[1]
+            result = replace(result, slack=(value.slack * steepest + error) * UP)
+            self.keep(number, result, error)
             return result
         if isinstance(step, MaxPool):
             pooled = self._pooled(step, sources[0])
@@ -207,7 +241,7 @@ class _Tracer:
         return result
 
     def _slack(self, number: int, sources: list[_Value], at: Tensor) -> tuple[Tensor, Tensor]:
-        """|W| slack; and a bound of the rounding of the operation with the values ``at``, this tracer's own included."""
+        """|W| slack; and a bound of the rounding of the operation with the values ``at``, with this tracer's own."""
         step = self.program.steps[number]
         assert self.engine is not None
         assert self.known is not None

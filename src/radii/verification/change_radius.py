@@ -236,7 +236,7 @@ class _Point:
             self._prove_open(side, end, limits)
 
     def _prove_open(self, side: float, end: float, limits: Limits) -> None:
-        """What the slack left open, up to ``end`` or just below an error, in parts with carried rounding."""
+        """What the slack left open, up to ``end`` or just below an error, in shorter parts: fewer kinks, less slack."""
         safe, aim = self.reach[side], min(end, self.broken * (1 - TOLERANCE / 4))
         width = aim - safe
         for _ in range(ATTEMPTS if self.engine is not None else 0):
@@ -249,7 +249,7 @@ class _Point:
                 width /= 2
                 continue
             self.pieces += len(part.nodes)
-            reached = self._safe(part, side, carried_rounding(self.bounded.exact, part, self._rows()))[0]
+            reached = self._safe(part, side)[0]
             self.reach[side] = max(self.reach[side], reached)
             width = width if reached >= last else width / 4
         given_up = self.engine is None or width < FINEST * self.path.change.strength
@@ -282,20 +282,17 @@ class _Point:
         return outputs[:, self.label, None] - outputs[:, others]
 
     def _slacks(self, part: Pieces) -> Tensor:
-        """By how much each lead must exceed 0: [classes - 1]."""
+        """By how much each lead must exceed 0: [classes - 1]; the better of two bounds of all rounding."""
         others = [other for other in range(part.outputs.shape[1]) if other != self.label]
         if part.slack is None:
             return torch.full((len(others),), self.slack + self.bounded.margin, dtype=torch.float64)
-        return part.slack[self.label] + part.slack[others] + self.bounded.margin
+        carried = carried_rounding(self.bounded.exact, part, self._rows())
+        summed = part.slack[self.label] + part.slack[others]
+        return torch.where(carried < summed, carried, summed) + self.bounded.margin  # NaN is no bound
 
-    def _safe(self, part: Pieces, side: float, carried: Tensor | None = None) -> tuple[float, float]:
-        """|t| up to which every lead exceeds its slack, and |t| at which one of them is 0 (infinite if none is).
-
-        Args:
-            carried: the rounding of each lead, where it is known better than by the slack.
-        """
-        leads, nodes = self._leads(part), part.nodes
-        slacks = self._slacks(part) if carried is None else carried + self.bounded.margin
+    def _safe(self, part: Pieces, side: float) -> tuple[float, float]:
+        """|t| up to which every lead exceeds its slack, and |t| at which one of them is 0 (infinite if none is)."""
+        leads, nodes, slacks = self._leads(part), part.nodes, self._slacks(part)
         if side < 0:
             leads, nodes = leads.flip(0), -nodes.flip(0)
         return _first_below(nodes, leads - slacks), _first_below(nodes, leads, inf)
