@@ -107,7 +107,7 @@ def change_radii(
     measured, counts = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
     with progress.task("tracing pieces", len(x), "points") as bar, torch.no_grad(), frozen(model):
         for i, label in enumerate(prediction.tolist()):
-            if label >= 0 and change.radius > 0:
+            if label >= 0 and change.radius > 0 and float(broken[i]) > 0:
                 point = _Point.of(bounded, change, x[i : i + 1], label, float(broken[i]))
                 point.close(Limits.of_seconds(seconds, pieces))
                 _check(point, i)
@@ -362,7 +362,7 @@ def _split(
         raise InputError(f"{change.kind} is proved for piecewise linear networks (ReLU and the like) only.")
     proved, broken, nearest = start.proved.clone(), start.broken.clone(), start.nearest.clone()
     for i, label in enumerate(prediction.tolist()):
-        if label < 0 or change.radius == 0:
+        if label < 0 or change.radius == 0 or float(broken[i]) == 0:
             continue
         path = change.path(x[i : i + 1])
         share = _shares(model, path, label, limits, float(broken[i]) / change.radius)
