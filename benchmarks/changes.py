@@ -31,8 +31,13 @@ from radii.models.zoo.mlp import MLP
 from radii.models.zoo.small_resnet import SmallResNet
 
 CHANGES = ("brightness:0.5", "contrast:0.9")
+TOGETHER = (
+    ("convnet", "brightness:0.3+contrast:0.5"),
+    ("convnet", "brightness:0.5+contrast:0.9"),
+    ("small residual network", "brightness:0.3+contrast:0.5"),
+)
 FOREVER = 1e9
-IMAGES = {"brightness:0.2": 5, "contrast:0.3": 3}
+IMAGES = {"brightness:0.2": 5, "contrast:0.9": 3}
 
 
 def trained(name: str) -> tuple[nn.Module, Tensor, Tensor]:
@@ -46,7 +51,7 @@ def trained(name: str) -> tuple[nn.Module, Tensor, Tensor]:
             nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
             nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10),
         ),
-        "small residual network": lambda: SmallResNet((1, 8, 8), 10, width=8, blocks=1, activation="relu"),
+        "small residual network": lambda: SmallResNet((1, 8, 8), 10, width=8, blocks=(1, 1), activation="relu"),
     }  # fmt: skip
     model = nets[name]()
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
@@ -125,11 +130,13 @@ def zoo(quick: bool) -> list[Figure]:
 
 def two(quick: bool) -> list[Figure]:
     """Brightness and contrast together."""
-    model, x, _ = trained("convnet")
-    count, wall = (2, 5.0) if quick else (10, 60.0)
-    change = Change.parse("brightness:0.3+contrast:0.5")
-    result = points(model, x[:count], change, 0.05, 5000, wall)
-    return told(f"digits, convnet, {change}", result, 60, 0.8, 5000)
+    figures = []
+    count, wall = (2, 5.0) if quick else (30, 60.0)
+    for name, text in TOGETHER[:1] if quick else TOGETHER:
+        model, x, _ = trained(name)
+        result = points(model, x[:count], Change.parse(text), 0.05, 5000, wall)
+        figures += told(f"digits, {name}, {text}", result, 60, 0.8, 5000)
+    return figures
 
 
 class Block(nn.Module):
@@ -189,6 +196,6 @@ if __name__ == "__main__":
             "zoo": zoo,
             "two": two,
             "public-brightness": partial(public, "brightness:0.2"),
-            "public-contrast": partial(public, "contrast:0.3"),
+            "public-contrast": partial(public, "contrast:0.9"),
         }
     )

@@ -14,6 +14,7 @@ from radii.bounds.bound_engine import Engine
 from radii.change import Change
 from radii.errors import ContradictionError, InputError
 from radii.networks.read_torch import read_torch
+from radii.verification._carried_rounding import carried_rounding
 from radii.verification._pieces import Line, TooManyPiecesError, is_piecewise_linear, traced
 from radii.verification.change_radius import change_radii
 from radii.verification.true_radius import RadiusBracket
@@ -128,6 +129,22 @@ def test_clipping_belongs_to_the_network() -> None:
     assert float(found.broken[0]) == pytest.approx(0.05, rel=1e-3)
 
 
+def test_an_error_just_beyond_the_strength_closes_the_bracket() -> None:
+    """At the strength the lead is smaller than the rounding of a float32 image: neither proved nor broken there."""
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(1, 2)).eval(), torch.full((1, 1, 1, 1), 0.2)
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[0.0], [1.0]]))
+        model[1].bias.copy_(torch.tensor([0.2 + 0.3 + 3e-8, 0.0]))
+    found = change_radii(model, x, Change("brightness", 0.3))
+    assert 0.2999 < float(found.proved[0]) < 0.3 < float(found.broken[0]) < 0.3001
+    assert int(model(found.nearest).argmax(1)) == 1
+    scores = radii.evaluate(model, x, torch.zeros(1, dtype=torch.int64), "brightness:0.3")
+    assert scores.radius_known().value == 1
+    assert not scores.points.changed[0]  # no error within the strength
+    assert not scores.points.proved[0]
+    assert torch.equal(scores.x_adv, x)
+
+
 @pytest.mark.parametrize("net", [convolutional, lambda: _spread(Residual())])
 def test_pieces_are_the_network_in_float64(net: Maker) -> None:
     model, path = net(), Change("contrast", 1.0).path(images(1))
@@ -145,6 +162,78 @@ def test_pieces_are_the_network_in_float64(net: Maker) -> None:
         between = np.interp(t.numpy(), pieces.nodes.numpy(), pieces.outputs[:, c].numpy())
         assert np.abs(between - exact[:, c].numpy()).max() < 1e-12
         assert np.abs(between - own[:, c].double().numpy()).max() <= float(pieces.slack[c])
+
+
+@pytest.mark.parametrize("order", ["as given", "large first", "positive first"])
+def test_slack_covers_the_sums_in_any_order(order: str) -> None:
+    """Sums that cancel: half of n u (|W| |x| + |b|) suffices, and no order of the terms exceeds it."""
+    torch.manual_seed(1)
+    layer = nn.Linear(768, 8)
+    layer.weight.data = torch.randn(8, 768) * torch.rand(8, 768) ** 4
+    model, path = nn.Sequential(nn.Flatten(), layer).eval(), Change("brightness", 0.1).path(torch.rand(1, 3, 16, 16))
+    program = read_torch(model, (3, 16, 16), torch.float64)
+    ends = torch.tensor([0.0, 1e-6], dtype=torch.float64)
+    line = Line(ends, torch.cat([path.before_clip(t.view(1, 1)).flatten(1) for t in ends]), torch.zeros(768))
+    with torch.no_grad():
+        pieces = traced(program, line, Engine(program), lambda: None)
+        x = path.at(torch.zeros(1, 1)).flatten()
+        terms = torch.cat([layer.weight * x, layer.bias[:, None]], 1).numpy()
+    keys = {"as given": 0 * terms, "large first": -np.abs(terms), "positive first": -np.sign(terms)}
+    terms = np.take_along_axis(terms, np.argsort(keys[order], 1, kind="stable"), 1)
+    own = np.zeros(8, np.float32)
+    for term in terms.T:
+        own = own + term
+    assert pieces.slack is not None
+    slack = pieces.slack.numpy()
+    assert own.dtype == np.float32
+    assert (np.abs(own - pieces.outputs[0].numpy()) <= slack).all()
+    assert (slack < 0.65 * 769 * 2.0**-24 * np.abs(terms).sum(1)).all()
+
+
+@pytest.mark.parametrize("activation", [nn.LeakyReLU(0.9), nn.LeakyReLU(0.97), nn.Hardsigmoid()])
+def test_the_rounding_of_activations_counts(activation: nn.Module) -> None:
+    """Many in a row behind one product: their own rounding is nearly all there is."""
+    start = nn.Conv2d(1, 1, 1)
+    start.weight.data[:], start.bias.data[:] = -1.0, 0.0
+    model = nn.Sequential(start, *[activation] * 24, nn.Flatten()).eval()
+    path = Change("brightness", 0.1).path(torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(0)))
+    program = read_torch(model, (1, 8, 8), torch.float64)
+    ends = torch.tensor([0.0, 1e-9], dtype=torch.float64)
+    line = Line(ends, torch.cat([path.before_clip(t.view(1, 1)).flatten(1) for t in ends]), torch.zeros(64))
+    with torch.no_grad():
+        pieces = traced(program, line, Engine(program), lambda: None)
+        off = (model(path.at(torch.zeros(1, 1)))[0].double() - pieces.outputs[0]).abs()
+    assert pieces.slack is not None
+    assert (off <= pieces.slack).all()
+    assert (off <= carried_rounding(program, pieces, torch.eye(64, dtype=torch.float64))).all()
+
+
+def test_moderately_deep_networks_have_bounded_rounding() -> None:
+    """Where most ReLUs are surely on or off, rounding is carried through them exactly, and none is measured."""
+    torch.manual_seed(0)
+    layers: list[nn.Module] = [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()]
+    for _ in range(5):
+        layers += [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 3)).eval()
+    for part in model:
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight)
+    found = change_radii(model, images(3), Change("brightness", 0.1))
+    assert not found.measured.any()
+    assert (found.proved > 0).all()
+
+
+def test_an_error_at_strength_0_is_no_contradiction() -> None:
+    """Two equal classes: which of them is said depends on rounding, and nothing is proved."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 64), nn.ReLU(), nn.Linear(64, 2)).eval()
+    with torch.no_grad():
+        model[3].weight[1], model[3].bias[1] = model[3].weight[0], model[3].bias[0]
+        model[1].weight.mul_(30)
+    x, label = images(2), torch.zeros(2, dtype=torch.int64)
+    known = RadiusBracket(label, torch.zeros(2).double(), torch.zeros(2).double(), x)
+    found = change_radii(model, x, Change("bias", 1.0), start=known)
+    assert (found.proved == 0).all()
 
 
 def test_too_many_pieces_are_said() -> None:

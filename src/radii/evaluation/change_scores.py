@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 import torch
@@ -79,18 +78,20 @@ def change_scores(
     met = meet_change(model, x, change, prove=prove, seed=seed, seconds=seconds)
     proved, broken = met.bracket.proved.numpy(), met.bracket.broken.numpy()
     changed = (broken <= change.radius) & np.isfinite(broken)
+    beside = torch.from_numpy(~changed).view(-1, *[1] * (x.dim() - 1))
+    x_adv = torch.where(beside, x.cpu(), met.bracket.nearest)
     points = PointTable(
         label=y.cpu().numpy(),
         prediction=met.prediction.numpy(),
-        adversarial_prediction=predict(model, met.bracket.nearest.to(x)).cpu().numpy(),
+        adversarial_prediction=predict(model, x_adv.to(x)).cpu().numpy(),
         proved_radius=proved,
         proved=(proved >= change.radius) & ~changed,
         changed=changed,
-        changed_radius=np.where(changed, broken, inf),
+        changed_radius=broken,
         broken_by=tuple(GRID if hit else "" for hit in changed.tolist()),
         queries=met.queries.numpy(),
     )
     notes = tuple(filter(None, (met.refusal and f"Nothing is proved: {met.refusal}", met.note)))
     passes = {GRID: int(met.queries.sum())}
     method = None if met.refusal or not prove else PIECES
-    return Scores(change, GRID, seed, points, passes, met.bracket.nearest, method, notes)
+    return Scores(change, GRID, seed, points, passes, x_adv, method, notes)

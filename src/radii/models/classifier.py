@@ -107,7 +107,9 @@ def check_labels(y: Tensor, logits: Tensor) -> None:
 
 def input_gradient(objective: Tensor, x: Tensor) -> Tensor:
     """The gradient of ``objective``, computed from a model's answers at ``x``, by ``x``."""
-    advice = "Attack it without gradients: suite 'black-box', or the Square attack."
+    advice = (
+        "Attack it without gradients: suite 'black-box', the attack 'square', or 'exact' for linear models and trees."
+    )
     try:
         gradient = torch.autograd.grad(objective, x, allow_unused=True)[0] if objective.requires_grad else None
     except RuntimeError as error:

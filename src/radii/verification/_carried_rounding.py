@@ -13,13 +13,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from radii.networks.operations.activations import Relu
 from radii.networks.operations.linear import Join, Linear, Sum
 from radii.networks.operations.linear_maps import Convolution, Dense, LinearMap, Scale, TransposedConvolution
 from radii.networks.operations.operation import Operation
 from radii.networks.operations.pooling import MaxPool
 from radii.networks.program import Program
-from radii.verification._pieces import Passage, Pieces
+from radii.verification._pieces import Passage, Pieces, secant_slopes
 
 OWN = 2.0**-36  # rounding of the rows, relative to |W| |row|, for up to 2^16 summands
 UP = 1 + 2.0**-20
@@ -59,7 +58,8 @@ def _back(step: Operation, center: Tensor, radius: Tensor, trail: dict[int, Pass
         return [(step.transpose(center), _absolute(step.linear, spread.unflatten(1, step.shape)).flatten(1))]
     if isinstance(step, MaxPool):
         return [_through_pool(step, center, radius, trail[step.inputs[0]])]
-    low, high = _slopes(step, trail[step.inputs[0]])
+    source = trail[step.inputs[0]]
+    low, high = secant_slopes(step, source.lower, source.upper)
     middle, half = (low + high) / 2, (high - low) / 2
     return [(center * middle, radius * high + center.abs() * half)]
 
@@ -73,23 +73,6 @@ def _absolute(linear: LinearMap, rows: Tensor) -> Tensor:
     if isinstance(linear, TransposedConvolution):
         return linear.forward.absolute(rows)
     return linear.transpose(rows)  # its weights are not negative
-
-
-def _slopes(step: Operation, at: Passage) -> tuple[Tensor, Tensor]:
-    """The least and the greatest secant slope between two values within the ends ``at``."""
-    if isinstance(step, Relu):
-        kinks, slopes = [0.0], [step.slope, 1.0]
-    elif getattr(step, "function", "") == "hardsigmoid":
-        kinks, slopes = [-3.0, 3.0], [0.0, 1 / 6, 0.0]
-    else:
-        kinks, slopes = list(getattr(step, "arguments", ())), [0.0, 1.0, 0.0]
-    low, high = torch.full_like(at.lower, torch.inf), torch.full_like(at.lower, -torch.inf)
-    ends = [-torch.inf, *kinks, torch.inf]
-    for slope, first, last in zip(slopes, ends[:-1], ends[1:], strict=True):
-        touched = (at.lower <= last) & (at.upper >= first)
-        low = torch.where(touched, low.clamp_max(slope), low)
-        high = torch.where(touched, high.clamp_min(slope), high)
-    return low, high
 
 
 def _through_pool(step: MaxPool, center: Tensor, radius: Tensor, at: Passage) -> Row:

@@ -21,11 +21,12 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radii.bounds.bound_engine import Engine
+from radii.bounds.bound_engine import PRODUCTS, UNIT, Engine
 from radii.bounds.regions import Domain, ValueBounds, gamma
 from radii.networks.operations.activations import Relu
-from radii.networks.operations.curves import Curved
+from radii.networks.operations.curves import CURVES, Curved
 from radii.networks.operations.linear import Join, Linear, Sum
+from radii.networks.operations.linear_maps import Scale
 from radii.networks.operations.operation import Operation
 from radii.networks.operations.pooling import MaxPool
 from radii.networks.program import Program
@@ -107,6 +108,35 @@ def _levels(step: Operation) -> tuple[float, ...] | None:
     return None
 
 
+def secant_slopes(step: Operation, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the greatest slope of an activation between two values from ``lower`` to ``upper``."""
+    if isinstance(step, Relu):
+        kinks, slopes = [0.0], [step.slope, 1.0]
+    elif getattr(step, "function", "") == "hardsigmoid":
+        kinks, slopes = [-3.0, 3.0], [0.0, 1 / 6, 0.0]
+    else:
+        kinks, slopes = list(getattr(step, "arguments", ())), [0.0, 1.0, 0.0]
+    low, high = torch.full_like(lower, torch.inf), torch.full_like(lower, -torch.inf)
+    ends = [-torch.inf, *kinks, torch.inf]
+    for slope, first, last in zip(slopes, ends[:-1], ends[1:], strict=True):
+        touched = (lower <= last) & (upper >= first)
+        low = torch.where(touched, low.clamp_max(slope), low)
+        high = torch.where(touched, high.clamp_min(slope), high)
+    return low, high
+
+
+def _rounded(step: Operation, low: Tensor, at: Tensor) -> Tensor:
+    """By how much float32 may round the values ``at`` [b, d] of an activation of inputs of at least ``low``: [d].
+
+    The slope of a leaky ReLU is rounded, and its product; a ReLU rounds nothing.
+    """
+    if isinstance(step, Relu):
+        return 2.02 * UNIT * step.slope * (low < 0) * low.abs()
+    assert isinstance(step, Curved)
+    absolute, relative = CURVES[step.function].error
+    return absolute + relative * at.abs().amax(0)
+
+
 def traced(
     program: Program, line: Line, engine: Engine | None, check: Callable[[], None], numbers: int = NUMBERS
 ) -> Pieces:
@@ -147,6 +177,11 @@ class _Tracer:
         self.unit = torch.finfo(program.dtype).eps / 2
         self.known: ValueBounds | None = None
         self.trail: dict[int, Passage] = {}
+        self.scaled = {
+            step.inputs[0]
+            for step in program.steps.values()
+            if isinstance(step, Linear) and isinstance(step.linear, Scale)
+        }
         self.lost = torch.zeros(0)  # what the last kinks are off, where no node could be put
 
     def keep(self, number: int, value: _Value, error: Tensor | None) -> None:
@@ -176,8 +211,13 @@ class _Tracer:
         if levels is not None:
             value = self._with_kinks(sources[0], levels)
             result = replace(value, at=self._run(step, [value.at]))
-            lost = None if value.slack is None else self.lost
-            self.keep(number, result, lost)
+            if value.slack is None:
+                return result
+            low, high = value.at.aminmax(dim=0)
+            error = self.lost + _rounded(step, low, result.at)
+            steepest = secant_slopes(step, low - value.slack, high + value.slack)[1]
+            result = replace(result, slack=(value.slack * steepest + error) * UP)
+            self.keep(number, result, error)
             return result
         if isinstance(step, MaxPool):
             pooled = self._pooled(step, sources[0])
@@ -188,7 +228,7 @@ class _Tracer:
             raise TooManyPiecesError
         if self.engine is None:
             return _Value(sources[0].nodes, at, None)
-        carried, error = self._slack(number, sources)
+        carried, error = self._slack(number, sources, at)
         result = _Value(sources[0].nodes, at, (carried + error) * UP)
         self.keep(number, result, error * UP)
         return result
@@ -200,8 +240,8 @@ class _Tracer:
             raise TooManyPiecesError
         return result
 
-    def _slack(self, number: int, sources: list[_Value]) -> tuple[Tensor, Tensor]:
-        """|W| slack; and the engine's bound of the rounding of the operation with this tracer's own."""
+    def _slack(self, number: int, sources: list[_Value], at: Tensor) -> tuple[Tensor, Tensor]:
+        """|W| slack; and a bound of the rounding of the operation with the values ``at``, with this tracer's own."""
         step = self.program.steps[number]
         assert self.engine is not None
         assert self.known is not None
@@ -216,10 +256,26 @@ class _Tracer:
         if isinstance(step, Sum):
             return slacks[0] + slacks[1], rounding
         assert isinstance(step, Linear)
-        own = step.absolute(sizes[0][None])[0] * gamma(step.terms + 8, self.unit)
+        size, carried = step.absolute(torch.stack([sizes[0], slacks[0]])).unbind()
         if step.bias_size is not None:
-            own = own + step.bias_size * gamma(step.terms + 8, self.unit)
-        return step.absolute(slacks[0][None])[0], rounding + own
+            size = size + step.bias_size
+        spared = self._spared(number, size, at.abs().amax(0) + carried) if self.engine.rounding else 0.0
+        return carried, rounding - spared + size * gamma(step.terms + 8, self.unit)
+
+    def _spared(self, number: int, size: Tensor, top: Tensor) -> Tensor | float:
+        """What the engine's bound of a sum's rounding takes too much, where the sum's value is known.
+
+        In any order, a partial sum of n products and the bias lies between minus the sum N of the negative terms and
+        the sum P of the others. With P + N <= ``size`` and |P - N| <= ``top`` both are at most (size + top) / 2, and
+        each addition rounds by u times that. Three more roundings of every product are the engine's own allowance. Sums
+        into which a runtime may merge the factors behind them keep the engine's bound.
+        """
+        step = self.program.steps[number]
+        assert isinstance(step, Linear)
+        if not isinstance(step.linear, PRODUCTS) or number in self.scaled:
+            return 0.0
+        signed = UNIT * (3 * size + step.terms * (size + top) / 2) * (1 + 4 * gamma(step.terms, UNIT))
+        return 1.01 * (gamma(step.terms + 2, UNIT) * size - signed).clamp_min(0)
 
     def refined(self, value: _Value, nodes: Tensor) -> _Value:
         """The same value at more nodes, which contain its own."""

@@ -24,6 +24,7 @@ from radii import progress
 from radii.bounds.bound_engine import Engine
 from radii.bounds.provably_robust import Bounded
 from radii.change import Change
+from radii.change_kinds import KINDS
 from radii.change_pixels import ImagePath
 from radii.errors import ContradictionError, InputError
 from radii.models.classifier import check_inputs
@@ -49,7 +50,7 @@ BEYOND = tuple(10.0**-power for power in range(9, 0, -1))  # relative steps behi
 
 @dataclass(frozen=True)
 class ChangeBracket(RadiusBracket):
-    """proved[i] <= true radius of the change <= broken[i].
+    """proved[i] <= true radius of the change <= broken[i]; an error just beyond the strength may close a bracket.
 
     ``measured[i]``: rounding was measured, not bounded. ``pieces[i]``: linear pieces that were traced.
     """
@@ -106,7 +107,7 @@ def change_radii(
     measured, counts = torch.zeros(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
     with progress.task("tracing pieces", len(x), "points") as bar, torch.no_grad(), frozen(model):
         for i, label in enumerate(prediction.tolist()):
-            if label >= 0 and change.radius > 0:
+            if label >= 0 and change.radius > 0 and float(broken[i]) > 0:
                 point = _Point.of(bounded, change, x[i : i + 1], label, float(broken[i]))
                 point.close(Limits.of_seconds(seconds, pieces))
                 _check(point, i)
@@ -119,10 +120,14 @@ def change_radii(
 
 
 def _check(point: _Point, number: int) -> None:
-    """An error that was known must stand in the way of the proof; measured rounding gives way to it."""
-    if point.engine is not None and min(point.reach.values()) >= point.broken:
+    """An error that was known must stand in the way of the proof; measured rounding gives way to it.
+
+    A reach of 0 proves nothing: a near tie may change its class with the batch it is computed in.
+    """
+    reach = min(point.reach.values())
+    if point.engine is not None and reach > 0 and reach >= point.broken:
         raise ContradictionError(
-            f"Point {number} is proved for strengths up to {min(point.reach.values()):.6g} and broken at "
+            f"Point {number} is proved for strengths up to {reach:.6g} and broken at "
             f"{point.broken:.6g} ({point.path.change}). The certificate or its model is wrong."
         )
 
@@ -172,8 +177,24 @@ class _Point:
                 side = min(open_, key=lambda own: self.reach[own])
                 limits.check()
                 self._advance(side, limits)
+            if self.broken == inf and self.pieces < limits.nodes:
+                self._look_beyond(limits)
         except OutOfTimeError:
             return
+
+    def _look_beyond(self, limits: Limits) -> None:
+        """Meet an error so little beyond the strength that the bracket closes, where rounding left the last part open.
+
+        The true radius is then known, though the strength itself is neither proved nor broken.
+        """
+        far = min(self.proved / (1 - TOLERANCE), KINDS[self.path.change.kind].most)
+        for side, reached in self.reach.items() if self.proved < self.path.change.strength < far else ():
+            try:
+                part = self._trace(side * reached, side * far, limits)
+            except TooManyPiecesError:
+                continue
+            self.pieces += len(part.nodes)
+            self._look_behind(side, self._safe(part, side)[1], far)
 
     def _choose_rounding(self, limits: Limits) -> None:
         """Measure rounding where its bound at strength 0 is large beside the answers, and beside the smallest lead."""
@@ -211,11 +232,11 @@ class _Point:
             safe = begin
         self.reach[side] = max(begin, safe)
         if safe < end:
-            self._look_behind(side, met)
+            self._look_behind(side, met, self.path.change.strength)
             self._prove_open(side, end, limits)
 
     def _prove_open(self, side: float, end: float, limits: Limits) -> None:
-        """What the slack left open, up to ``end`` or just below an error, in parts with carried rounding."""
+        """What the slack left open, up to ``end`` or just below an error, in shorter parts: fewer kinks, less slack."""
         safe, aim = self.reach[side], min(end, self.broken * (1 - TOLERANCE / 4))
         width = aim - safe
         for _ in range(ATTEMPTS if self.engine is not None else 0):
@@ -228,7 +249,7 @@ class _Point:
                 width /= 2
                 continue
             self.pieces += len(part.nodes)
-            reached = self._safe(part, side, carried_rounding(self.bounded.exact, part, self._rows()))[0]
+            reached = self._safe(part, side)[0]
             self.reach[side] = max(self.reach[side], reached)
             width = width if reached >= last else width / 4
         given_up = self.engine is None or width < FINEST * self.path.change.strength
@@ -261,20 +282,17 @@ class _Point:
         return outputs[:, self.label, None] - outputs[:, others]
 
     def _slacks(self, part: Pieces) -> Tensor:
-        """By how much each lead must exceed 0: [classes - 1]."""
+        """By how much each lead must exceed 0: [classes - 1]; the better of two bounds of all rounding."""
         others = [other for other in range(part.outputs.shape[1]) if other != self.label]
         if part.slack is None:
             return torch.full((len(others),), self.slack + self.bounded.margin, dtype=torch.float64)
-        return part.slack[self.label] + part.slack[others] + self.bounded.margin
+        carried = carried_rounding(self.bounded.exact, part, self._rows())
+        summed = part.slack[self.label] + part.slack[others]
+        return torch.where(carried < summed, carried, summed) + self.bounded.margin  # NaN is no bound
 
-    def _safe(self, part: Pieces, side: float, carried: Tensor | None = None) -> tuple[float, float]:
-        """|t| up to which every lead exceeds its slack, and |t| at which one of them is 0 (infinite if none is).
-
-        Args:
-            carried: the rounding of each lead, where it is known better than by the slack.
-        """
-        leads, nodes = self._leads(part), part.nodes
-        slacks = self._slacks(part) if carried is None else carried + self.bounded.margin
+    def _safe(self, part: Pieces, side: float) -> tuple[float, float]:
+        """|t| up to which every lead exceeds its slack, and |t| at which one of them is 0 (infinite if none is)."""
+        leads, nodes, slacks = self._leads(part), part.nodes, self._slacks(part)
         if side < 0:
             leads, nodes = leads.flip(0), -nodes.flip(0)
         return _first_below(nodes, leads - slacks), _first_below(nodes, leads, inf)
@@ -292,16 +310,21 @@ class _Point:
             raise InputError("The network cannot be traced: it does not compute what was read from it.")
         return True
 
-    def _look_behind(self, side: float, met: float) -> None:
-        """Run the network on images behind the safe part of one direction; the first error is the broken radius."""
-        safe, whole = self.reach[side], self.path.change.strength
+    def _look_behind(self, side: float, met: float, far: float) -> None:
+        """Run the network on images behind the safe part of one direction; the first error is the broken radius.
+
+        Args:
+            met: |t| at which a lead is 0.
+            far: the largest |t| that is of interest.
+        """
+        safe = self.reach[side]
         starts = [own for own in (met, safe) if isfinite(own)]
         tries = sorted({own * (1 + more) for own in starts for more in (0.0, *BEYOND)} | {s + 1e-9 for s in starts})
         for t in tries:
-            if safe <= t < min(self.broken, whole * (1 + 1e-12)):
-                image = self.path.at(torch.tensor([[side * min(t, whole)]], dtype=torch.float64))
+            if safe <= t < min(self.broken, far * (1 + 1e-12)):
+                image = self.path.at(torch.tensor([[side * min(t, far)]], dtype=torch.float64))
                 if int(predicted_class(ask(self.bounded.model, image))) not in (self.label, -1):
-                    self.broken, self.nearest = min(t, whole), image
+                    self.broken, self.nearest = min(t, far), image
                     return
 
 
@@ -339,7 +362,7 @@ def _split(
         raise InputError(f"{change.kind} is proved for piecewise linear networks (ReLU and the like) only.")
     proved, broken, nearest = start.proved.clone(), start.broken.clone(), start.nearest.clone()
     for i, label in enumerate(prediction.tolist()):
-        if label < 0 or change.radius == 0:
+        if label < 0 or change.radius == 0 or float(broken[i]) == 0:
             continue
         path = change.path(x[i : i + 1])
         share = _shares(model, path, label, limits, float(broken[i]) / change.radius)
