@@ -16,6 +16,7 @@ from radii.attacks.suite import members, run_suite
 from radii.certificates.choose import choose
 from radii.change import Change
 from radii.data.dataset import Data, Dataset
+from radii.data.sources import load
 from radii.errors import InputError, brief, checked
 from radii.evaluation._sequential_tests import Decision, DropTest, FloorTest
 from radii.evaluation.evaluate import look_first, proved_in
@@ -34,7 +35,7 @@ LEAST = 100  # points that are measured in any case, so that the next gate can c
 def gate(
     model: ModelLike,
     data: Any,
-    requirements: Sequence[str | Requirement],
+    requirements: str | Requirement | Sequence[str | Requirement],
     *,
     rates: Rates | None = None,
     former: Former | None = None,
@@ -52,9 +53,9 @@ def gate(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes; in eval
             mode while it is asked.
-        data: the points: a radii.Dataset, a pair of inputs and labels, or what :func:`radii.evaluate` takes in place
-            of them.
-        requirements: such as ``robust(linf:8/255)>=0.45``.
+        data: the points: a radii.Dataset or the name of a dataset, a pair of inputs and labels, or what
+            :func:`radii.evaluate` takes in place of them.
+        requirements: one or several, such as ``robust(linf:8/255)>=0.45``.
         rates: error rates and margin; 0.05 each by default.
         former: outcomes to compare with.
         suite: the attacks of ``robust``.
@@ -68,7 +69,8 @@ def gate(
     Raises:
         InputError: a requirement cannot be read, or there is none.
     """
-    asked = [Requirement.parse(item) if isinstance(item, str) else item for item in requirements]
+    several = [requirements] if isinstance(requirements, str | Requirement) else requirements
+    asked = [Requirement.parse(item) if isinstance(item, str) else item for item in several]
     if not asked:
         raise InputError("A gate needs at least one requirement, for example clean>=0.9.")
     members(suite)  # a wrong name is reported before anything is computed
@@ -105,6 +107,8 @@ def points_of(model: ModelLike, data: Any) -> tuple[ModelLike, Dataset]:
     Args:
         model: what the words of the labels and the columns of a data frame are read by.
     """
+    if isinstance(data, str):
+        data = load(data)
     if isinstance(data, Dataset | Data):
         return model, data.test if isinstance(data, Data) else data
     from radii.data.examples import FORMS, gathered, holds_labels

@@ -10,7 +10,7 @@ logits is taken as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from radii.data.arrays import as_inputs, as_labels, class_count, is_single
+from radii.data.arrays import as_inputs, as_labels, class_count, is_single, words_of
 from radii.errors import InputError, brief, reason
 from radii.models.classifier import Classifier, predict
 from radii.models.heads import Headed, in_order, returned_class
@@ -77,6 +77,11 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
 
         first = as_inputs(x, nhwc=nhwc, single=is_single(y))
         model = open_named(str(model), first, len(known) or class_count(y))
+    is_frame = hasattr(x, "columns") and hasattr(x, "iloc")
+    if not isinstance(model, nn.Module | type) and callable(model):
+        from radii.models.estimators import of_method
+
+        model = of_method(model, is_frame)
     inner = model.net if isinstance(model, Classifier) else model
     names = getattr(inner, "classes_", None) if not isinstance(inner, nn.Module) else None
     if names is not None or hasattr(inner, "config"):
@@ -86,8 +91,9 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     if names is not None and known and {*names} == {*known}:
         y = [known[int(label)] for label in y]
     fixed: tuple[int, ...] = ()
-    if hasattr(x, "columns") and hasattr(x, "iloc") and _is_estimator(model):
-        from radii.models.estimators import Columns, OnColumns
+    if is_frame and _is_estimator(model):
+        from radii.data.columns import Columns
+        from radii.models.estimators import OnColumns
 
         columns = Columns.of_frame(x)
         model, x, fixed = OnColumns(model, columns), columns.features(x), columns.fixed
@@ -100,12 +106,20 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     if len(inputs) != len(labels):
         raise InputError(f"There must be one label for every input, got {len(inputs)} inputs and {len(labels)} labels.")
     count = int(labels.max()) + 1 if len(labels) else 0
-    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc, classes=count)
+    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc, classes=count, names=names or words_of(y))
     check_predictions(model, module, inputs)
     return Prepared(module, inputs, labels, fixed)
 
 
-def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool = False, classes: int = 0) -> nn.Module:
+def adapt(
+    model: ModelLike,
+    x: Tensor,
+    *,
+    outputs: Outputs = "auto",
+    nhwc: bool = False,
+    classes: int = 0,
+    names: Sequence[Any] = (),
+) -> nn.Module:
     """``model`` as a module from inputs to logits; it is asked once, about the first inputs.
 
     Args:
@@ -114,6 +128,7 @@ def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool 
             every row of the first answers is at least 0 and adds up to 1. One output for each input is the logit of
             class 1, unless the network ends in a sigmoid or ``outputs`` says ``probabilities``.
         classes: of the data; an estimator that only names classes does not always say how many it knows.
+        names: of the classes, for a model that answers with them and does not say which it knows.
     """
     if outputs not in ("auto", "logits", "probabilities"):
         raise InputError(f"outputs must be auto, logits or probabilities, got {brief(outputs)} instead.")
@@ -121,7 +136,9 @@ def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool 
         from radii.models.io.by_name import open_named
 
         model = open_named(str(model), x, classes)
-    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes)
+    if isinstance(model, Classifier) and not isinstance(model.net, nn.Module):
+        model = _scaled(model, nhwc)
+    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes, names)
     if isinstance(module, BlackBox):
         return module
     headed = _headed(module, x[:PROBES])
@@ -175,13 +192,26 @@ class _TensorFunction(nn.Module):
         return self.function(x.movedim(1, -1) if self.nhwc else x)
 
 
-def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool, classes: int) -> nn.Module:
+def _scaled(model: Classifier, nhwc: bool) -> Callable[[Any], Any]:
+    """The function in a Classifier, of tensors or arrays, behind the Classifier's normalization."""
+
+    def function(x: Any) -> Any:
+        shape = (-1,) if nhwc else (-1, *[1] * (x.ndim - 2))
+        mean, std = model.mean.view(shape), model.std.view(shape)
+        return model.net((x - mean) / std if isinstance(x, Tensor) else (x - mean.numpy()) / std.numpy())
+
+    return function
+
+
+def _module_of(
+    model: Any, x: Tensor, outputs: Outputs, nhwc: bool, classes: int, names: Sequence[Any] = ()
+) -> nn.Module:
     if _is_estimator(model):
         if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
             return BlackBox(model)
         from radii.models.estimators import answering
 
-        return answering(model, x.movedim(1, -1) if nhwc else x, classes)
+        return answering(model, x.movedim(1, -1) if nhwc else x, classes, names)
     if isinstance(model, type) or not callable(model):
         raise InputError(f"The model must be {FUNCTIONS}, got {brief(model)} instead.")
     try:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from radii.data.columns import Columns
 from radii.errors import InputError
-from radii.models.estimators import Columns, OnColumns
+from radii.models.estimators import OnColumns
 from radii.models.linear.affine_scores import AffineScores, identity
 from radii.models.linear.estimators import is_named, of_estimator, of_transformer
 
