@@ -136,7 +136,7 @@ def adapt(
         from radii.models.io.by_name import open_named
 
         model = open_named(str(model), x, classes)
-    if isinstance(model, Classifier) and not isinstance(model.net, nn.Module):
+    if _holds_function(model):
         model = _scaled(model, nhwc)
     module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes, names)
     if isinstance(module, BlackBox):
@@ -190,6 +190,11 @@ class _TensorFunction(nn.Module):
     def forward(self, x: Tensor) -> Any:
         """What the function returns."""
         return self.function(x.movedim(1, -1) if self.nhwc else x)
+
+
+def _holds_function(model: Any) -> bool:
+    """Whether ``model`` is a Classifier around a function."""
+    return isinstance(model, Classifier) and not isinstance(model.net, nn.Module)
 
 
 def _scaled(model: Classifier, nhwc: bool) -> Callable[[Any], Any]:
@@ -268,7 +273,8 @@ def check_predictions(model: ModelLike, network: nn.Module, x: Tensor, predictio
         prediction: the classes that are claimed for them, -1 for none; default: those of the network.
     """
     place, form = (network.place, network.form) if isinstance(network, Adapted) else ("", "")
-    own = model if isinstance(model, nn.Module) else network.net if isinstance(network, Adapted) else network
+    has_own = isinstance(model, nn.Module) and not _holds_function(model)
+    own = model if has_own else network.net if isinstance(network, Adapted) else network
     if own is network:
         return
 
