@@ -22,7 +22,7 @@ from radii.evaluation._sequential_tests import Decision, DropTest, FloorTest
 from radii.evaluation.evaluate import look_first, proved_in
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
-from radii.models.adapter import PROBES, ModelLike, adapt, prepare
+from radii.models.adapter import PROBES, BlackBox, ModelLike, adapt, prepare
 from radii.models.classifier import predict
 from radii.networks.calling import frozen
 from radii.randomness import numpy_stream, stream_seed
@@ -39,7 +39,7 @@ def gate(
     *,
     rates: Rates | None = None,
     former: Former | None = None,
-    suite: str = "standard",
+    suite: str | None = None,
     least: int = LEAST,
     rows: NDArray[np.int64] | None = None,
     seed: int = 0,
@@ -58,7 +58,7 @@ def gate(
         requirements: one or several, such as ``robust(linf:8/255)>=0.45``.
         rates: error rates and margin; 0.05 each by default.
         former: outcomes to compare with.
-        suite: the attacks of ``robust``.
+        suite: the attacks of ``robust``; default ``standard``, or those that a model without gradients allows.
         least: points that are measured in any case; a later gate can compare with as many.
         rows: the points to which the floors refer; all by default.
         seed: of the order and of the attacks.
@@ -73,7 +73,7 @@ def gate(
     asked = [Requirement.parse(item) if isinstance(item, str) else item for item in several]
     if not asked:
         raise InputError("A gate needs at least one requirement, for example clean>=0.9.")
-    members(suite)  # a wrong name is reported before anything is computed
+    members(suite or "standard")  # a wrong name is reported before anything is computed
     model, data = points_of(model, data)
     asked = [item.on(data) for item in asked]
     everything = np.arange(len(data)) if rows is None else rows
@@ -85,6 +85,7 @@ def gate(
         for item in asked
     ]
     network = adapt(model, data.tensors(order[:PROBES])[0].to(_device(model)), classes=len(data.classes))
+    suite = suite or (network.suite if isinstance(network, BlackBox) else "standard")
     x, y = (tensor.to(_device(network)) for tensor in data.tensors(order[:LEAST]))
     look_first(network, x, y, data.box)
     with progress.task("gate", total=len(order), unit="points") as task, frozen(network):

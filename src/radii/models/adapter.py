@@ -50,12 +50,17 @@ class Prepared:
         fixed = tuple(sorted({*ball.fixed, *self.fixed} - {f for group in ball.limits.groups for f in group}))
         if not isinstance(ball, Ball) or not ball.unit or ball.scale:
             return ball.changed(fixed=fixed) if self.fixed else ball
-        if self.x.dim() != 2:
-            raise InputError(f"{ball} is for columns of a table, and the inputs are images: write {ball.norm}:8/255.")
-        spread = self.x.std(0, correction=0).tolist()
-        logging.getLogger("radii").warning("%s counts the standard deviations of these %d inputs.", ball, len(self.x))
-        still = {*fixed, *(place for place, value in enumerate(spread) if not value)}
-        return ball.changed(fixed=tuple(sorted(still)), box=None, scale=tuple(value or 1.0 for value in spread))
+        return in_deviations(ball.changed(fixed=fixed), self.x)
+
+
+def in_deviations(ball: Ball, x: Tensor) -> Ball:
+    """``ball``, whose radius is in ``sd``, in the standard deviations of the columns of ``x`` [n, d]."""
+    if x.dim() != 2:
+        raise InputError(f"{ball} is for columns of a table, and the inputs are images: write {ball.norm}:8/255.")
+    spread = x.std(0, correction=0).tolist()
+    logging.getLogger("radii").warning("%s counts the standard deviations of these %d inputs.", ball, len(x))
+    still = {*ball.fixed, *(place for place, value in enumerate(spread) if not value)}
+    return ball.changed(fixed=tuple(sorted(still)), box=None, scale=tuple(value or 1.0 for value in spread))
 
 
 def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc: bool = False) -> Prepared:

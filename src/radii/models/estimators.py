@@ -66,14 +66,21 @@ def answering(model: Any, x: Tensor, count: int, named: Sequence[Any] = ()) -> B
         raise InputError(f"{kind(model)}.predict fails on inputs {tuple(x.shape)}: {reason(error)}.") from error
     if answer.ndim == 2 and answer.shape[1] > 1:
         proper = bool((answer >= 0).all() and (abs(answer.sum(1) - 1) < 1e-3).all())
-        return BlackBox(ask, probabilities=proper)
+        return _readable(BlackBox(ask, probabilities=proper), model)
     if answer.dtype.kind == "f" and not np.array_equal(answer, np.rint(answer)):
         inside = bool((answer >= 0).all() and (answer <= 1).all())
-        return BlackBox(lambda pixels: np.asarray(ask(pixels)).reshape(len(pixels), 1), probabilities=inside)
+        return _readable(BlackBox(lambda pixels: np.asarray(ask(pixels)).reshape(len(pixels), 1), inside), model)
     words = list(named) if answer.dtype.kind in "OUS" and len(named) else range(max(count, 2))
     names = list(getattr(model, "classes_", words))
     box = BlackBox(lambda pixels: _one_hot(np.asarray(ask(pixels)).reshape(-1), names), probabilities=False)
     box.decisions = True
+    return box
+
+
+def _readable(box: BlackBox, model: Any) -> BlackBox:
+    """``box`` with the booster behind it, whose trees can be read."""
+    if library(model) == "lightgbm" and kind(model) == "Booster":
+        box.estimator = model
     return box
 
 
@@ -184,19 +191,32 @@ def check_words(estimator: Any, ball: Ball) -> None:
         )
 
 
-def of_columns(model: Any, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Any:
+def of_columns(
+    model: Any, names: Sequence[str], groups: Sequence[Sequence[int]], rows: NDArray[np.float32] | None = None
+) -> Any:
     """``model`` for features of these names, if it was fitted to a table with the columns behind them; else as it is.
 
     Args:
         names: of the features.
         groups: the features of each column of words.
+        rows: some features [n, d]; a model of one's own that fails on them and has a table with words gets its columns.
     """
     wanted = getattr(model, "feature_names_in_", None)
-    if wanted is None or not names:
+    method = next((name for name in ASKED if hasattr(model, name)), "")
+    takes_words = wanted is None and groups and method and rows is not None and _fails(getattr(model, method), rows)
+    if not names or not (wanted is not None or takes_words):
         return model
     from radii.data.columns import Columns  # loaded where it is asked for
 
     columns = Columns.of_features(names, groups)
-    if len(wanted) == len(names) and not {*wanted} <= {*columns.names}:
+    if wanted is not None and len(wanted) == len(names) and not {*wanted} <= {*columns.names}:
         return model  # fitted to other names of the same features
     return OnColumns(model, columns)
+
+
+def _fails(ask: Callable[[NDArray[np.float32]], Any], rows: NDArray[np.float32]) -> bool:
+    try:
+        ask(rows)
+    except Exception:  # of any kind: it is the user's own code
+        return True
+    return False

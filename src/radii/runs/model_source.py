@@ -321,8 +321,8 @@ def _asked(model: Any, x: torch.Tensor, source: UserModel, data: Data) -> nn.Mod
     if rules is not None:
         from radii.models.estimators import of_columns
 
-        model = of_columns(model, rules.names, rules.one_hot)
-    return adapt(model, x, outputs=source.outputs, classes=len(data.classes))
+        model = of_columns(model, rules.names, rules.one_hot, x.numpy())
+    return adapt(model, x, outputs=source.outputs, classes=len(data.classes), names=data.classes)
 
 
 def _normalized(model: nn.Module, source: UserModel) -> nn.Module:
