@@ -20,6 +20,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import radii
+from radii.attacks.by_name import attack_by_name
+from radii.attacks.suite import Member
 from radii.evaluation.doctor import POINTS
 from radii.models.estimators import of_columns
 
@@ -66,10 +68,19 @@ def test_the_method_that_is_asked_anyway_is_the_estimator_and_proved() -> None:
     assert scores.certificate_method == "linear"
 
 
-def test_a_gate_on_a_frame_takes_deviations_and_the_attacks_that_the_model_allows() -> None:
+def test_a_gate_on_a_frame_takes_deviations_and_the_attacks_that_the_model_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def members(suite: str) -> tuple[Member, ...]:
+        asked.append(suite)
+        return (Member("noise", attack_by_name("noise")),)  # 5,000 queries of Square take a minute
+
+    monkeypatch.setattr("radii.evaluation.gate.members", members)
     neighbors = pipeline(KNeighborsClassifier(3))
     result = radii.gate(neighbors, (TABLE[:5], "credit"), f"robust({THREAT})>=0.1", least=5)
-    assert result.points == 5
+    assert (result.points, set(asked[1:])) == (5, {"black-box"})
     scale = result.results[0].requirement.ball.scale  # type: ignore[union-attr]
     assert scale[0] == pytest.approx(float(TABLE.income[:5].std(ddof=0)), rel=1e-5)
 
