@@ -39,6 +39,7 @@ FLOOR = {
             ("studies",),
             ("report",),
             ("cli", "pytest_plugin"),
+            ("__main__",),
         )
     )
     for name in names

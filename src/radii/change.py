@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Discriminator, Tag, ValidationError, field_validator, model_validator
 
@@ -21,6 +21,8 @@ from radii.errors import InputError, brief, reason, unknown_name
 from radii.spec import Spec, explain
 from radii.tables import format_radius, parse_number
 from radii.threat import NORM_NAMES, Ball, Box
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -280,6 +282,16 @@ def radius_words(threat: Ball | Change) -> str:
     if isinstance(threat, Ball):
         return f"{threat_words(threat)} radius"
     return f"strength of {threat.words}" if not threat.beside else f"share of {threat}"
+
+
+def given_threat(function: str, threat: T | None) -> T:
+    """The threat of a call of ``radii.FUNCTION``, which must be given."""
+    if threat is None:
+        raise InputError(
+            f'A threat is missing: radii.{function}(model, x, y, "linf:8/255"); where x has the labels, '
+            f'radii.{function}(model, x, threat="linf:8/255").'
+        )
+    return threat
 
 
 def threat_of(threat: Ball | Change | str) -> Ball | Change:

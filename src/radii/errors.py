@@ -43,7 +43,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str], hint: str = "") -> 
     No model is called 'lenet'. Did you mean 'lenet5'? Known: lenet5, mlp.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    near = [known for known in names if len(name) > 1 and known.startswith(name)]
+    near = near[:1] or get_close_matches(name, names, n=1, cutoff=0.5)
     guess = f" Did you mean {near[0]!r}?" if near else ""
     tail = f" {hint}" if hint else ""
     return InputError(f"No {kind} is called {name!r}.{guess} Known: {', '.join(names)}.{tail}")
@@ -65,11 +66,24 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in declared.bind(*args, **kwargs).arguments.items():
+        try:
+            given = declared.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(_wrong_call(function.__name__, str(error), declared.parameters)) from None
+        for name, value in given.items():
             _check_kind(name, value, _annotation(function, declared.parameters[name].annotation))
         return function(*args, **kwargs)
 
     return call
+
+
+def _wrong_call(function: str, fault: str, parameters: Iterable[str]) -> str:
+    """What is wrong with the arguments of a call, and which there are."""
+    known = list(parameters)
+    word = re.search(r"unexpected keyword argument '(\w+)'", fault)
+    near = get_close_matches(word[1], known, n=1) if word else []
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    return f"radii.{function}: {fault}.{guess} Its arguments are {', '.join(known)}."
 
 
 def _check_kind(name: str, value: Any, annotation: Any) -> None:
@@ -82,7 +96,10 @@ def _check_kind(name: str, value: Any, annotation: Any) -> None:
     kinds = [_kind(part) for part in parts]
     if any(kind is None or kind[1](value) for kind in kinds):
         return
-    raise InputError(f"{name} must be {' or '.join(kind[0] for kind in kinds if kind)}, got {brief(value)} instead.")
+    words = " or ".join(kind[0] for kind in kinds if kind and kind[0] != "None")
+    if name == "threat" and _is_number(value):
+        raise InputError(f"threat must be a text with its norm, 'l2:{value}' or 'linf:{value}', got {value} instead.")
+    raise InputError(f"{name} must be {words or 'None'}, got {brief(value)} instead.")
 
 
 def brief(value: Any) -> str:

@@ -102,7 +102,7 @@ def _measured(model: Any, data: Any, requirements: tuple[str, ...], settings: di
     for text in requirements:
         Requirement.parse(text)  # what is written wrong is said before any work
     source = DataSpec.of(data) if isinstance(data, str) else None
-    model, suite = _network(model, source) if isinstance(model, str) else (model, "standard")
+    model, suite = _network(model, source) if isinstance(model, str) else (model, None)
     model, test = points_of(model, source.load() if source else data)
     points, seed = settings["points"], settings["seed"]
     rows = None if points is None else choose_rows(test, points, seed)

@@ -184,6 +184,14 @@ class Ball(Allowed):
     def __str__(self) -> str:
         return f"{self.norm}:{format_radius(self.radius)}{self.unit}" + (",nobox" if self.box is None else "")
 
+    def check_room(self, count: int) -> None:
+        """Refuse a ball around a row of ``count`` numbers that contains the whole box, whatever the row."""
+        widest = {"linf": 1.0, "l2": count**0.5, "l1": float(count)}[self.norm]
+        if self.box == (0.0, 1.0) and not self.scale and self.radius > widest:
+            less = f"{self.norm}:{format_radius(self.radius)}/255"
+            guess = f" Did you mean {less}?" if self.radius / 255 <= widest else ""
+            raise InputError(f"The ball {self} covers the whole box [0, 1] of {count} numbers.{guess}")
+
     def with_radius(self, radius: float) -> Ball:
         """The same ball with another radius."""
         return self.changed(radius=radius)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 import radii
 from radii.attacks import decision_based
 from radii.attacks.square import Square
+from radii.data.columns import Columns
 from radii.models.adapter import BlackBox, adapt, prepare
-from radii.models.estimators import Columns, OnColumns, class_names, of_columns
+from radii.models.estimators import OnColumns, class_names, of_columns
 
 pandas = pytest.importorskip("pandas")
 GENERATOR = np.random.default_rng(0)

@@ -26,9 +26,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import radii
 from radii.attacks.exact import Exact
+from radii.data.columns import Columns
 from radii.errors import InputError
 from radii.feature_limits import FeatureLimits
-from radii.models.estimators import Columns, OnColumns
+from radii.models.estimators import OnColumns
 from radii.models.linear.table_columns import of_columns
 from radii.models.trees.estimators import of_estimator
 

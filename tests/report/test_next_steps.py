@@ -6,6 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from made_assessment import made_assessment, made_scores
@@ -44,6 +45,15 @@ def cases() -> dict[str, Assessment]:
     )
     return {
         "14 points are open": made(["open"] * 14 + ["proved"] * 106, suite="standard"),
+        "Every point is decided at ε = 0.5": again(
+            plain,
+            models=tuple(
+                replace(
+                    own, scores=replace(own.scores, points=replace(own.scores.points, changed_radius=np.full(120, 3.0)))
+                )
+                for own in plain.models
+            ),
+        ),
         "20 points are too few to judge": made(["proved"] * 20, suite="standard"),
         "mine was not attacked by the standard suite": made(["proved"] * 100 + ["open"] * 20),
         "ε = 0.5 is too large to tell models apart": made(["broken"] * 120, suite="standard"),

@@ -27,9 +27,12 @@ STRONG, WEAK, UNKNOWN, ATTACKED = shares(90, 5, 5), shares(10, 20, 70), shares(1
         (
             {"a": STRONG, "b": WEAK, "c": UNKNOWN},
             "a is more robust than b (95% confidence). Whether it is more robust than c is open: it is proved correct "
-            "on 90 points, attacks left 90 of c.",
+            "on 90 points, and attacks left 90 points of c unbroken.",
         ),
-        ({"a": UNKNOWN, "c": UNKNOWN}, "no model is surely the most robust: a is proved correct on 10 points, attacks"),
+        (
+            {"a": UNKNOWN, "c": UNKNOWN},
+            "no model is surely the most robust: a is proved correct on 10 points, and attacks",
+        ),
         ({"a": ATTACKED, "c": ATTACKED}, "no model is surely the most robust: nothing is proved."),
         ({"mine": WEAK, "1-Lipschitz": STRONG}, "the 1-Lipschitz network is more robust than mine (95% confidence)"),
     ],

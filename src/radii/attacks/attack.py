@@ -39,6 +39,9 @@ class AttackResult:
     broken: Tensor  # [n] bool
     queries: Tensor  # [n] int64
 
+    def __repr__(self) -> str:
+        return f"AttackResult({int(self.broken.sum())} of {len(self.broken)} points broken: x_adv, broken, queries)"
+
 
 class Attack(Protocol):
     """Searches the ball around each input for a point that the model gets wrong."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from radii.attacks import ATTACKS
 from radii.attacks.attack import Attack, AttackResult
-from radii.change import Change
+from radii.change import Change, given_threat
 from radii.errors import InputError, checked
 from radii.models.adapter import ModelLike, Outputs, prepare
 from radii.randomness import stream
@@ -33,8 +33,8 @@ def attack_by_name(name: str) -> Attack:
 def attack(
     model: ModelLike,
     x: ArrayLike | Tensor,
-    y: ArrayLike | Tensor | str | None,
-    ball: Ball | Change | Sparse | str,
+    y: ArrayLike | Tensor | str | None = None,
+    threat: Ball | Change | Sparse | str | None = None,
     *,
     name: str | None = None,
     seed: int = 0,
@@ -48,9 +48,9 @@ def attack(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
         x: inputs [n, …]; never changed.
-        y: labels [n].
-        ball: norm, radius and box of the perturbations, or their text (``linf:8/255``); or a change of images, as
-            ``brightness:0.2``; or a number of features or pixels, as ``l0:5``.
+        y: labels [n]; None if ``x`` has them, as in :func:`radii.evaluate`.
+        threat: must be given: norm, radius and box of the perturbations, or their text (``linf:8/255``); or a change
+            of images, as ``brightness:0.2``; or a number of features or pixels, as ``l0:5``.
         name: name of the attack, or its import path; default ``apgd-ce``, ``grid`` for changes of images, and
             ``sparse`` for a number of features.
         seed: seed of its random numbers; default 0.
@@ -63,11 +63,11 @@ def attack(
     Raises:
         InputError: an unknown attack, inputs outside the box, or a model without gradients.
     """
+    wanted = attack_threat_of(given_threat("attack", threat))
     own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
-    threat = attack_threat_of(ball)
-    threat = threat if isinstance(threat, Change) else own.within(threat)
-    name = checked_name(name, threat)
-    return attack_by_name(name)(own.model, own.x, own.y, threat, stream(seed, "attack", name))  # type: ignore[arg-type]
+    ball = wanted if isinstance(wanted, Change) else own.within(wanted)
+    name = checked_name(name, ball)
+    return attack_by_name(name)(own.model, own.x, own.y, ball, stream(seed, "attack", name))  # type: ignore[arg-type]
 
 
 def checked_name(name: str | None, threat: Ball | Change | Sparse) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
 
@@ -79,7 +80,9 @@ SAMPLED = ("fab-t", "square")  # the attacks that the suite ``sampled`` runs on 
 def suite_name(text: str) -> str:
     """``text``, which must be the name of a suite or an import path."""
     if text not in SUITES and not is_import_path(text):
-        raise unknown_name("suite", text, SUITES, "Or give an import path: package.module:suite or file.py:suite.")
+        original = "The attacks of AutoAttack are the suite 'standard'. " if re.match(r"(?i)aa\b|auto", text) else ""
+        hint = f"{original}Or give an import path: package.module:suite or file.py:suite."
+        raise unknown_name("suite", text, SUITES, hint)
     return text
 
 

@@ -18,9 +18,12 @@ def card(
     store: options.StoreFolder = None,
 ) -> None:
     """Write a model card: front matter for the Hugging Face hub, and the figures in words."""
+    from radii.errors import InputError
     from radii.spec import read_json
 
     path = Path(result)
+    if path.suffix == ".json" and not path.is_file():
+        raise InputError(f"There is no file {path}; radii gate … --json {path} writes one.")
     content = read_json(path, "a result of radii") if path.is_file() else _of_run(result, store)
     from radii.files import write_sealed
     from radii.report.result_files import card as card_
@@ -31,8 +34,9 @@ def card(
 
 def _of_run(reference: str, store: Path | None) -> dict[str, Any]:
     """The result of a run with the names of its model and data."""
-    run = options.open_store(store).find(reference)
     from radii.errors import InputError
+
+    run = options.open_store(store).find(reference)
     from radii.runs.step import from_json
     from radii.runs.steps import Evaluate, Gate
 

@@ -48,7 +48,7 @@ def _examine(
 ) -> Diagnosis:
     """The findings; a model that cannot be used with the data is one of them."""
     from radii.errors import InputError
-    from radii.evaluation.doctor import POINTS, Diagnosis, doctor, refused
+    from radii.evaluation.doctor import POINTS, Diagnosis, examined, refused
     from radii.models.classifier import torch_device
     from radii.runs.component_specs import DataSpec, ball_on, choose_rows
     from radii.runs.model_source import load_model
@@ -65,4 +65,4 @@ def _examine(
         own = load_model(options.open_model(model, store, spec, interface, weights), store, data).model.to(device)
     except InputError as refusal:
         return Diagnosis((refused("model", refusal),))
-    return doctor(own, x, y, ball_on(ball, data), seed=seed)
+    return examined(own, x, y, ball_on(ball, data), seed, len(data.test))

@@ -200,7 +200,7 @@ StoreFolder = Annotated[
 ]
 _SUITE = typer.Option(
     "--suite",
-    help="Attacks: fast, standard, sampled, exhaustive, black-box, decisions or pgd.",
+    help="Attacks: fast, swift, standard, sampled, exhaustive, black-box, decisions or pgd.",
     callback=registered("radii.attacks:SUITES"),
 )
 Suite = Annotated[str, _SUITE]

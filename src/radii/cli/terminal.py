@@ -309,13 +309,14 @@ class FittedTable:
     content: Table
     clean: Callable[[str], str]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RichTable | Text]:
         columns = _columns(self.content, self.clean)
         if len(parts(columns, options.max_width)) > 1:
             columns = [column if column.of_words else column.stacked() for column in columns]
-        for number, part in enumerate(parts(columns, options.max_width)):
-            title = escape(self.clean(self.content.title)) if number == 0 else None
-            shown = RichTable(title=title, title_justify="left", header_style="bold")
+        if self.content.title:
+            yield Text(self.clean(self.content.title), style="italic")
+        for part in parts(columns, options.max_width):
+            shown = RichTable(header_style="bold")
             chosen = [columns[k] for k in part]
             for column, width in zip(chosen, widths(chosen, options.max_width), strict=True):
                 shown.add_column(

@@ -74,6 +74,17 @@ def class_count(y: Any) -> int:
     return len(set(np.asarray(y).reshape(-1).tolist())) if _are_words(y) else int(as_labels(y).max()) + 1
 
 
+def words_of(y: Any) -> tuple[str, ...]:
+    """The different words among labels in the order in which :func:`as_labels` numbers them; () for numbers."""
+    import torch
+
+    return (
+        tuple(sorted(set(np.asarray(y).reshape(-1).tolist())))
+        if not isinstance(y, torch.Tensor) and _are_words(y)
+        else ()
+    )
+
+
 def _are_words(y: Any) -> bool:
     array = np.asarray(y, dtype=object).reshape(-1)
     return len(array) > 0 and all(isinstance(value, str) for value in array)
@@ -104,6 +115,15 @@ def is_single(y: Any) -> bool:
     return np.ndim(y) == 0 and not isinstance(y, str)
 
 
+def _remedy(values: Any) -> str:
+    """What to give in place of an array of objects."""
+    if values.ndim == 2:
+        first = next((each for each in values.reshape(-1).tolist() if isinstance(each, str)), "")
+        words = f" with words, such as {first!r}" if first else " of objects"
+        return f"{words}: give a pandas.DataFrame with the columns that the model was fitted to."
+    return " instead, for example x, y = data.test.tensors()."
+
+
 def _tensor_of(values: Any, what: str = "Inputs") -> Tensor:
     import torch
 
@@ -121,7 +141,7 @@ def _tensor_of(values: Any, what: str = "Inputs") -> Tensor:
     except ValueError as error:
         raise InputError(f"{what} must all have one shape: {reason(error)}.") from error
     if array.dtype == object:
-        raise InputError(f"{what} must be arrays of numbers, got {type(values).__name__}: x, y = data.test.tensors().")
+        raise InputError(f"{what} must be numbers, got {type(values).__name__}{_remedy(array)}")
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got {array.dtype} instead.")
     if array.dtype.kind == "u" and array.dtype != np.uint8:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.data._feature_rules import FeatureRules
-from radii.data.dataset import Dataset
+from radii.data.arrays import as_labels, words_of
+from radii.data.columns import Columns
+from radii.data.dataset import Data, Dataset
 from radii.errors import InputError, brief, unknown_name
 
 LABELS = ("label", "labels", "target", "class", "fine_label", "y")
-FORMS = "a radii.Dataset, a DataLoader, a dataset of torch or of Hugging Face"
+FORMS = "a radii.Dataset, the name of a dataset, a DataLoader, a dataset of torch or of Hugging Face"
 
 
 def _is_picture(value: Any) -> bool:
@@ -43,7 +46,7 @@ def _is_frame(value: Any) -> bool:
 
 def holds_labels(x: Any) -> bool:
     """Whether ``x`` has inputs and labels together."""
-    frame = _is_frame(x) or isinstance(x, Dataset) or hasattr(x, "column_names")
+    frame = _is_frame(x) or isinstance(x, Data | Dataset | str) or hasattr(x, "column_names")
     plain = isinstance(x, Sequence | np.ndarray) or hasattr(x, "detach") or _is_picture(x)
     return frame or (not plain and (_is_loader(x) or (hasattr(x, "__getitem__") and hasattr(x, "__len__"))))
 
@@ -56,10 +59,17 @@ def separated(x: Any, y: Any) -> tuple[Any, Any, tuple[str, ...]]:
     """Inputs and labels of something that holds both, and the names of its classes; empty where it knows none.
 
     Args:
+        x: see :func:`holds_labels`; of data with two splits the test split is taken.
         y: the name of the column with the labels; None where that is known.
     """
     if not holds_labels(x):
         raise InputError(f"y must be the labels of the inputs, got {brief(y)}; without it x must be {FORMS}.")
+    if isinstance(x, str):
+        from radii.data.sources import load
+
+        x = load(x)
+    if isinstance(x, Data):
+        x = x.test
     if isinstance(x, Dataset):
         return *x.tensors(), x.classes
     if _is_frame(x):
@@ -82,6 +92,19 @@ def gathered(x: NDArray[np.generic], y: NDArray[np.int64], fixed: tuple[int, ...
     """Inputs [n, …] and labels [n] as a dataset whose features ``fixed`` may not change."""
     names = tuple(map(str, range(int(y.max(initial=0)) + 1)))
     return Dataset(x, y, names, rules=FeatureRules(immutable=fixed) if fixed else None)
+
+
+def of_frame(frame: Any, y: Any) -> Dataset:
+    """The rows of a data frame as features: numbers as they are, words as groups of 0 and 1 that no change touches.
+
+    Args:
+        y: the name of the column with the labels, or the labels.
+    """
+    if y is None or isinstance(y, str):
+        frame, y, _ = separated(frame, y)
+    columns, words = Columns.of_frame(frame), words_of(y)
+    points = gathered(columns.features(frame), as_labels(y, words or None).numpy(), columns.fixed)
+    return replace(points, classes=words) if words else points
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -265,10 +265,11 @@ def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDAr
     """
     labels, counts = np.unique(y, return_counts=True)
     if (counts < 2).any():
-        single = ", ".join(map(str, labels[counts < 2].tolist()))
+        single = labels[counts < 2].tolist()
+        which = f"class {single[0]} has" if len(single) == 1 else f"{len(single)} classes have"
         raise InputError(
-            f"{name} has no test split, and class {single} has one point only: it cannot be divided. Give such classes "
-            "more points, or both splits: train/ and test/."
+            f"{name} has no test split, and {which} one point only, which cannot be divided. Give every class two "
+            "points at least, or both splits: train/ and test/."
         )
     test = []
     for label in labels:

@@ -92,7 +92,7 @@ class Diagnosis(Tabular):
 def doctor(
     model: ModelLike,
     x: ArrayLike | Tensor,
-    y: ArrayLike | Tensor | str | None,
+    y: ArrayLike | Tensor | str | None = None,
     threat: Ball | str | None = None,
     *,
     seed: int = 0,
@@ -107,7 +107,7 @@ def doctor(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.evaluate` takes.
         x: inputs [n, …], a tensor or an array; never changed.
-        y: labels [n].
+        y: labels [n]; None if ``x`` has them, as in :func:`radii.evaluate`.
         threat: the ball of the evaluation, or its text; default ``linf:8/255`` for inputs in [0, 1], else
             ``linf:0.1,nobox``.
         seed: seed of the short attacks; default 0.
@@ -123,9 +123,21 @@ def doctor(
     ball = None if threat is None else Ball.of(threat)
     try:
         own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
-        chosen = own.within(ball or usual(own.x))
-        patient = _Patient(own.model, *_spread(own.x, own.y), chosen, seed)
-        return Diagnosis(tuple(patient.findings()))
+        return examined(own.model, own.x, own.y, own.within(ball or usual(own.x)), seed, len(own.x))
+    except InputError as refusal:
+        return Diagnosis((refused("model and inputs", refusal),))
+
+
+def examined(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, seed: int, total: int) -> Diagnosis:
+    """The findings about a module on some points.
+
+    Args:
+        x: inputs [n, …].
+        y: labels [n].
+        total: test points that there are; the expected times are about as many of them as a command takes.
+    """
+    try:
+        return Diagnosis(tuple(_Patient(model, *_spread(x, y), ball, seed, total).findings()))
     except InputError as refusal:
         return Diagnosis((refused("model and inputs", refusal),))
 
@@ -156,6 +168,7 @@ class _Patient:
     y: Tensor
     ball: Ball
     seed: int
+    total: int
 
     def findings(self) -> Iterator[Finding]:
         """All checks; those after a refusal are left out."""
@@ -173,7 +186,7 @@ class _Patient:
         right = torch.nonzero(prediction == y)[:, 0]
         if steady.verdict == "fine":
             yield self._gradients(x[right], y[right])
-            yield self._proofs(x)
+            yield self._proofs(x[right])
         yield from self._times(x, y)
 
     def _affordable(self, passes: int, least: int) -> int:
@@ -252,7 +265,7 @@ class _Patient:
         if self.operations > LARGE:
             return Finding("proofs", "note", "not tried: the network is too large for bounds to be useful")
         passes = max(20, min(PASSES // 10, int(ALLOWED / max(self.operations, 1.0))))
-        few = x[:2].float()
+        few = x[:2].float() if len(x) else self.x[:2].float()
         try:
             choice = choose(self.model, few, self.ball, passes=passes)
         except InputError as refusal:
@@ -265,6 +278,8 @@ class _Patient:
         says = f"possible; {choice.certificate.method} proves {held} of {len(few)} points at {self.ball}"
         if held:
             return Finding("proofs", "fine", says)
+        if choice.refusals:
+            says += "; evaluate spends more on each point and may prove more"
         remedy = "A smaller radius, or a network that was trained for proofs: radii train DATASET --recipe certified."
         return Finding("proofs", "note", says, remedy)
 
@@ -283,22 +298,24 @@ class _Patient:
         answers_only = isinstance(self.model, BlackBox) or not alarms.differentiable(self.model, x[:1])
         both = 0.0 if answers_only else _seconds(lambda: self._ask_gradient(x, y)) / len(x)
 
+        evaluated, assessed = min(EVALUATED, self.total), min(ASSESSED, self.total)
+
         def spent(passes: tuple[int, int], points: int) -> float:
             return points * (passes[0] * both + passes[1] * forward)
 
-        proofs = f"proofs at most {words(PASSES * forward * EVALUATED)} more"
+        proofs = f"proofs at most {words(PASSES * forward * evaluated)} more"
         if answers_only:
-            most, share = spent(ANSWERS, EVALUATED), spent(ANSWERS, ASSESSED)
+            most, share = spent(ANSWERS, evaluated), spent(ANSWERS, assessed)
             attacks, part = f"at most about {words(most)} for Square", f"at most about {words(share)}"
         else:
-            ends = [words(spent(passes, EVALUATED)) for passes in (BROKEN, UNBROKEN)]
+            ends = [words(spent(passes, evaluated)) for passes in (BROKEN, UNBROKEN)]
             attacks = (
-                f"about {ends[0]} if attacks break all, {ends[1]} if none; --suite fast {words(spent(FAST, EVALUATED))}"
+                f"about {ends[0]} if attacks break all, {ends[1]} if none; --suite fast {words(spent(FAST, evaluated))}"
             )
-            part = f"about {words(spent(BROKEN, ASSESSED))} to {words(spent(UNBROKEN, ASSESSED))}"
+            part = f"about {words(spent(BROKEN, assessed))} to {words(spent(UNBROKEN, assessed))}"
             attacks += "" if self.operations > LARGE else f"; {proofs}"
-        yield Finding("time of evaluate", "note", f"{attacks} ({EVALUATED:,} points, one process)")
-        yield Finding("time of assess", "note", f"{part} for this model ({ASSESSED} points), then audit and references")
+        yield Finding("time of evaluate", "note", f"{attacks} ({evaluated:,} points, one process)")
+        yield Finding("time of assess", "note", f"{part} for this model ({assessed} points), then audit and references")
 
     @torch.no_grad()
     def _ask(self, x: Tensor) -> None:

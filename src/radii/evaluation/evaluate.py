@@ -19,7 +19,7 @@ from radii.attacks.suite import SAMPLE_SIZE, Member, SuiteResult, members, run_s
 from radii.certificates.certificate import Certificate
 from radii.certificates.choose import certify, choose
 from radii.certificates.methods import AUTO
-from radii.change import Change, threat_of
+from radii.change import Change, given_threat, threat_of
 from radii.change_kinds import GRID, PIECES
 from radii.errors import ContradictionError, InputError, checked
 from radii.evaluation._trust_alarms import model_alarms, result_alarms, say_clean_accuracy
@@ -35,8 +35,8 @@ from radii.threat import Ball, Box, per_row
 def evaluate(
     model: ModelLike,
     x: ArrayLike | Tensor,
-    y: ArrayLike | Tensor | str | None,
-    ball: Ball | Change | str,
+    y: ArrayLike | Tensor | str | None = None,
+    threat: Ball | Change | str | None = None,
     *,
     suite: str | None = None,
     certificate: Certificate | str | None = AUTO,
@@ -58,11 +58,13 @@ def evaluate(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes.
         x: inputs [n, …] in the ball's box: a tensor, an array, a list of PIL images, a data frame; never changed. Or
-            what has the labels, too: a radii.Dataset, a DataLoader, a dataset of torch or of Hugging Face.
+            what has the labels, too: a radii.Dataset, the name of a dataset, whose test points are taken, a
+            DataLoader, a dataset of torch or of Hugging Face.
         y: labels [n], numbers or words; the name of the column of labels, or None, if ``x`` has them.
-        ball: norm, radius and box of the perturbations, or their text (``linf:8/255``); or a change of images, as
-            ``brightness:0.2``, whose radius is its strength. A change is attacked by a grid of its parameters, and of
-            the arguments below only ``certificate`` (None: no proof), ``seed`` and ``complete`` matter.
+        threat: must be given: norm, radius and box of the perturbations, or their text (``linf:8/255``); or a change
+            of images, as ``brightness:0.2``, whose radius is its strength. A change is attacked by a grid of its
+            parameters, and of the arguments below only ``certificate`` (None: no proof), ``seed`` and ``complete``
+            matter.
         suite: the attacks: ``standard``, ``fast``, ``sampled``, ``exhaustive``, ``black-box`` or ``pgd``; default
             ``standard``, ``black-box`` for a model without gradients, or ``decisions`` for one that only names classes.
         certificate: ``auto`` (default): the strongest that the model allows
@@ -90,7 +92,8 @@ def evaluate(
     """
     if batch_size < 1 or complete < 0:
         raise InputError(f"batch_size must be at least 1 and complete at least 0, got {batch_size} and {complete:g}.")
-    own, ball = prepare(model, x, y, outputs=outputs, nhwc=nhwc), threat_of(ball)
+    ball = threat_of(given_threat("evaluate", threat))
+    own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
     if isinstance(ball, Change):
         if suite not in (None, GRID):
             raise InputError(f"Changes of images are attacked by the suite 'grid', got {suite!r}: leave suite out.")

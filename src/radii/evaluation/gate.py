@@ -16,12 +16,13 @@ from radii.attacks.suite import members, run_suite
 from radii.certificates.choose import choose
 from radii.change import Change
 from radii.data.dataset import Data, Dataset
+from radii.data.sources import load
 from radii.errors import InputError, brief, checked
 from radii.evaluation._sequential_tests import Decision, DropTest, FloorTest
 from radii.evaluation.evaluate import look_first, proved_in
 from radii.evaluation.gate_result import Comparison, Former, GateResult, Rates, RequirementResult
 from radii.evaluation.requirement import Requirement
-from radii.models.adapter import PROBES, ModelLike, adapt, prepare
+from radii.models.adapter import PROBES, BlackBox, ModelLike, adapt, prepare
 from radii.models.classifier import predict
 from radii.networks.calling import frozen
 from radii.randomness import numpy_stream, stream_seed
@@ -34,11 +35,11 @@ LEAST = 100  # points that are measured in any case, so that the next gate can c
 def gate(
     model: ModelLike,
     data: Any,
-    requirements: Sequence[str | Requirement],
+    requirements: str | Requirement | Sequence[str | Requirement],
     *,
     rates: Rates | None = None,
     former: Former | None = None,
-    suite: str = "standard",
+    suite: str | None = None,
     least: int = LEAST,
     rows: NDArray[np.int64] | None = None,
     seed: int = 0,
@@ -52,12 +53,12 @@ def gate(
     Args:
         model: a network from inputs to logits, or anything that :func:`radii.models.adapter.adapt` takes; in eval
             mode while it is asked.
-        data: the points: a radii.Dataset, a pair of inputs and labels, or what :func:`radii.evaluate` takes in place
-            of them.
-        requirements: such as ``robust(linf:8/255)>=0.45``.
+        data: the points: a radii.Dataset or the name of a dataset, a pair of inputs and labels, or what
+            :func:`radii.evaluate` takes in place of them.
+        requirements: one or several, such as ``robust(linf:8/255)>=0.45``.
         rates: error rates and margin; 0.05 each by default.
         former: outcomes to compare with.
-        suite: the attacks of ``robust``.
+        suite: the attacks of ``robust``; default ``standard``, or those that a model without gradients allows.
         least: points that are measured in any case; a later gate can compare with as many.
         rows: the points to which the floors refer; all by default.
         seed: of the order and of the attacks.
@@ -68,10 +69,11 @@ def gate(
     Raises:
         InputError: a requirement cannot be read, or there is none.
     """
-    asked = [Requirement.parse(item) if isinstance(item, str) else item for item in requirements]
+    several = [requirements] if isinstance(requirements, str | Requirement) else requirements
+    asked = [Requirement.parse(item) if isinstance(item, str) else item for item in several]
     if not asked:
         raise InputError("A gate needs at least one requirement, for example clean>=0.9.")
-    members(suite)  # a wrong name is reported before anything is computed
+    members(suite or "standard")  # a wrong name is reported before anything is computed
     model, data = points_of(model, data)
     asked = [item.on(data) for item in asked]
     everything = np.arange(len(data)) if rows is None else rows
@@ -83,6 +85,7 @@ def gate(
         for item in asked
     ]
     network = adapt(model, data.tensors(order[:PROBES])[0].to(_device(model)), classes=len(data.classes))
+    suite = suite or (network.suite if isinstance(network, BlackBox) else "standard")
     x, y = (tensor.to(_device(network)) for tensor in data.tensors(order[:LEAST]))
     look_first(network, x, y, data.box)
     with progress.task("gate", total=len(order), unit="points") as task, frozen(network):
@@ -105,6 +108,8 @@ def points_of(model: ModelLike, data: Any) -> tuple[ModelLike, Dataset]:
     Args:
         model: what the words of the labels and the columns of a data frame are read by.
     """
+    if isinstance(data, str):
+        data = load(data)
     if isinstance(data, Dataset | Data):
         return model, data.test if isinstance(data, Data) else data
     from radii.data.examples import FORMS, gathered, holds_labels

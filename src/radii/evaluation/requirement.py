@@ -81,7 +81,12 @@ class Requirement:
         if not isinstance(self.ball, Ball):
             return self
         fixed = {*self.ball.fixed, *(() if data.rules is None else data.rules.fixed)}
-        return replace(self, ball=self.ball.changed(fixed=tuple(sorted(fixed)), box=data.box and self.ball.box))
+        ball = self.ball.changed(fixed=tuple(sorted(fixed)), box=data.box and self.ball.box)
+        if ball.unit and not ball.scale:
+            from radii.models.adapter import in_deviations  # loaded where it is asked for
+
+            ball = in_deviations(ball, data.tensors()[0])
+        return replace(self, ball=ball)
 
     def __str__(self) -> str:
         return f"{self.subject}>={self.floor:g}"

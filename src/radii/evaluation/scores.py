@@ -229,7 +229,7 @@ class Scores(Tabular):
         lines: list[tuple[str, object]] = [
             *shares.items(),
             ("broken radius, median", f"{median:.4g}" if np.isfinite(median) else "no error known"),
-            ("true radius known to 1%", self.radius_known()),
+            *([("true radius known to 1%", known)] if (known := self.radius_known()).correct else []),
             ("passes through the network", f"{sum(self.passes.values()):,}"),
         ]
         if self.local_lipschitz is not None:

@@ -62,12 +62,13 @@ def hub_sentence(separation: Separation) -> str | None:
     """A warning if few references are the neighbors of most points; the minimum of ``separation`` then misleads."""
     hubs = separation.hubs(1)
     all_equal = separation.distance.min() == separation.distance.max()  # then the lowest index is the neighbor of all
-    if not hubs or all_equal or hubs[0].count < max(10, 0.02 * len(separation.distance)):
-        return None
+    few, total = 100, len(separation.distance)
+    if not hubs or all_equal or hubs[0].count < max(10, 0.02 * total) or total < 10 * few:
+        return None  # of few points, a hundred are no hubs
     return (
         f"One point (number {hubs[0].index}) is the nearest other-class neighbor of {hubs[0].count:,} points, "
-        f"and 100 points are that of {separation.hub_share(100):.0%}: a few unusual points determine most of these "
-        "distances."
+        f"and {few} points are the nearest ones of {separation.hub_share(few):.0%} of all: a few unusual points "
+        "determine most of these distances."
     )
 
 

@@ -175,8 +175,8 @@ def audit(
     Distances are exact and over all points.
 
     Args:
-        train: both splits, the training split, or an array of inputs [n, …].
-        test: the test split, or the labels [n] if ``train`` is an array.
+        train: both splits, the name of a dataset, the training split, an array of inputs [n, …], or a data frame.
+        test: the test split, or the labels [n] if ``train`` is an array or a data frame, of which they may be a column.
         norm: norm of the perturbations: ``linf`` (default), ``l2`` or ``l1``.
         epsilon: the radius to judge, in units of the inputs (pixels in [0, 1]);
             default 8/255 in Linf, 36/255 in L2 and 1 in L1.
@@ -247,6 +247,14 @@ def _measure_shape(train: Dataset, test: Dataset | None, norm: Norm) -> DataShap
 
 def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None) -> tuple[Dataset, Dataset | None]:
     """The train and test set that the ``first`` and ``second`` argument of :func:`audit` mean."""
+    if isinstance(first, str):
+        from radii.data.sources import load
+
+        first = load(first)
+    if hasattr(first, "iloc") and hasattr(first, "columns"):
+        from radii.data.examples import of_frame  # loaded where it is asked for
+
+        return of_frame(first, second), None
     if isinstance(first, Data):
         return first.train, first.test
     if isinstance(first, Dataset):
@@ -259,16 +267,21 @@ def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None
 
 
 def _from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
-    """A Dataset called ``name`` of arrays: ``x`` of float64 becomes float32, ``y`` int64, classes are numbered."""
-    inputs, labels = np.asanyarray(x), np.asarray(y)
+    """A Dataset called ``name`` of arrays: ``x`` of float64 becomes float32, ``y`` int64; words are numbered."""
+    inputs, labels, words = np.asanyarray(x), np.asarray(y), ()
+    if labels.dtype.kind in "OU":
+        from radii.data.arrays import as_labels, words_of
+
+        words = words_of(labels)
+        labels = as_labels(labels, words or None).numpy()
     if inputs.dtype.kind == "f":
         inputs = inputs.astype(np.float32, copy=False)
     if inputs.ndim not in (2, 4) and inputs.ndim > 1:
         inputs = inputs.reshape(len(inputs), -1)
     if labels.dtype.kind not in "iu":
         raise InputError(f"Labels must be whole numbers, got {labels.dtype} instead.")
-    classes = tuple(str(label) for label in range(int(labels.max(initial=0)) + 1))
-    return Dataset(inputs, labels.astype(np.int64), classes, name)
+    names = words or tuple(str(label) for label in range(int(labels.max(initial=0)) + 1))
+    return Dataset(inputs, labels.astype(np.int64), names, name)
 
 
 def _figures(separated: Separation, epsilon: float) -> dict[str, Any]:

@@ -74,11 +74,11 @@ def figures(audit: Audit) -> dict[str, str]:
             rows |= _separation(name, separated, audit.epsilon)
     if audit.rule is not None:
         rows["nearest-neighbor rule: right on test"] = f"{audit.rule.accuracy:.2%}"
-        rows["… proved right at epsilon"] = f"{audit.rule.astuteness(audit.epsilon):.2%}"
+        rows["… proved right within ε"] = f"{audit.rule.astuteness(audit.epsilon):.2%}"
     rows["equal inputs / contradictory"] = f"{len(audit.equal)} / {len(audit.contradictory)}"
     if audit.volume is not None:
         free = audit.summary()["log2_volume_without_box"]
-        rows["log2 volume at epsilon, with / without box"] = f"{audit.volume.mean():,.1f} / {free:,.1f}"
+        rows["log2 volume at ε, with / without box"] = f"{audit.volume.mean():,.1f} / {free:,.1f}"
     return rows | _shape(audit)
 
 
@@ -95,8 +95,8 @@ def _separation(name: str, separation: Separation, epsilon: float) -> dict[str, 
     return {
         f"{name} separation": distance(separation.minimum),
         f"{name} median": distance(separation.quantile(0.5)),
-        f"{name}: epsilon possible for": f"{separation.share_possible(epsilon):.2%}",
-        f"{name}: largest hub serves": f"{hubs[0].count:,}" if hubs else "–",
+        f"{name}: ε possible for": f"{separation.share_possible(epsilon):.2%}",
+        f"{name}: one point is nearest to": f"{hubs[0].count:,}" if hubs else "–",
     }
 
 
@@ -105,7 +105,7 @@ def _shape(audit: Audit) -> dict[str, str]:
         return {}
     rows = {}
     if audit.shape.interclass is not None:
-        rows["inter-class distance (l2)"] = f"{audit.shape.interclass.mean:.3f}"
+        rows["inter-class distance (L2)"] = f"{audit.shape.interclass.mean:.3f}"
     for estimate in audit.shape.dimensions:
         name = f"intrinsic dimension, {estimate.method}, k={estimate.k}, n={estimate.references:,}"
         rows[name] = _interval(estimate.estimate)

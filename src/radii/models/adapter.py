@@ -10,7 +10,7 @@ logits is taken as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from radii.data.arrays import as_inputs, as_labels, class_count, is_single
+from radii.data.arrays import as_inputs, as_labels, class_count, is_single, words_of
 from radii.errors import InputError, brief, reason
 from radii.models.classifier import Classifier, predict
 from radii.models.heads import Headed, in_order, returned_class
@@ -50,12 +50,17 @@ class Prepared:
         fixed = tuple(sorted({*ball.fixed, *self.fixed} - {f for group in ball.limits.groups for f in group}))
         if not isinstance(ball, Ball) or not ball.unit or ball.scale:
             return ball.changed(fixed=fixed) if self.fixed else ball
-        if self.x.dim() != 2:
-            raise InputError(f"{ball} is for columns of a table, and the inputs are images: write {ball.norm}:8/255.")
-        spread = self.x.std(0, correction=0).tolist()
-        logging.getLogger("radii").warning("%s counts the standard deviations of these %d inputs.", ball, len(self.x))
-        still = {*fixed, *(place for place, value in enumerate(spread) if not value)}
-        return ball.changed(fixed=tuple(sorted(still)), box=None, scale=tuple(value or 1.0 for value in spread))
+        return in_deviations(ball.changed(fixed=fixed), self.x)
+
+
+def in_deviations(ball: Ball, x: Tensor) -> Ball:
+    """``ball``, whose radius is in ``sd``, in the standard deviations of the columns of ``x`` [n, d]."""
+    if x.dim() != 2:
+        raise InputError(f"{ball} is for columns of a table, and the inputs are images: write {ball.norm}:8/255.")
+    spread = x.std(0, correction=0).tolist()
+    logging.getLogger("radii").warning("%s counts the standard deviations of these %d inputs.", ball, len(x))
+    still = {*ball.fixed, *(place for place, value in enumerate(spread) if not value)}
+    return ball.changed(fixed=tuple(sorted(still)), box=None, scale=tuple(value or 1.0 for value in spread))
 
 
 def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc: bool = False) -> Prepared:
@@ -77,6 +82,11 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
 
         first = as_inputs(x, nhwc=nhwc, single=is_single(y))
         model = open_named(str(model), first, len(known) or class_count(y))
+    is_frame = hasattr(x, "columns") and hasattr(x, "iloc")
+    if not isinstance(model, nn.Module | type) and callable(model):
+        from radii.models.estimators import of_method
+
+        model = of_method(model, is_frame)
     inner = model.net if isinstance(model, Classifier) else model
     names = getattr(inner, "classes_", None) if not isinstance(inner, nn.Module) else None
     if names is not None or hasattr(inner, "config"):
@@ -86,8 +96,9 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     if names is not None and known and {*names} == {*known}:
         y = [known[int(label)] for label in y]
     fixed: tuple[int, ...] = ()
-    if hasattr(x, "columns") and hasattr(x, "iloc") and _is_estimator(model):
-        from radii.models.estimators import Columns, OnColumns
+    if is_frame and _is_estimator(model):
+        from radii.data.columns import Columns
+        from radii.models.estimators import OnColumns
 
         columns = Columns.of_frame(x)
         model, x, fixed = OnColumns(model, columns), columns.features(x), columns.fixed
@@ -100,12 +111,20 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     if len(inputs) != len(labels):
         raise InputError(f"There must be one label for every input, got {len(inputs)} inputs and {len(labels)} labels.")
     count = int(labels.max()) + 1 if len(labels) else 0
-    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc, classes=count)
+    module = adapt(model, inputs, outputs=outputs, nhwc=nhwc, classes=count, names=names or words_of(y))
     check_predictions(model, module, inputs)
     return Prepared(module, inputs, labels, fixed)
 
 
-def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool = False, classes: int = 0) -> nn.Module:
+def adapt(
+    model: ModelLike,
+    x: Tensor,
+    *,
+    outputs: Outputs = "auto",
+    nhwc: bool = False,
+    classes: int = 0,
+    names: Sequence[Any] = (),
+) -> nn.Module:
     """``model`` as a module from inputs to logits; it is asked once, about the first inputs.
 
     Args:
@@ -114,6 +133,7 @@ def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool 
             every row of the first answers is at least 0 and adds up to 1. One output for each input is the logit of
             class 1, unless the network ends in a sigmoid or ``outputs`` says ``probabilities``.
         classes: of the data; an estimator that only names classes does not always say how many it knows.
+        names: of the classes, for a model that answers with them and does not say which it knows.
     """
     if outputs not in ("auto", "logits", "probabilities"):
         raise InputError(f"outputs must be auto, logits or probabilities, got {brief(outputs)} instead.")
@@ -121,7 +141,9 @@ def adapt(model: ModelLike, x: Tensor, *, outputs: Outputs = "auto", nhwc: bool 
         from radii.models.io.by_name import open_named
 
         model = open_named(str(model), x, classes)
-    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes)
+    if _holds_function(model):
+        model = _scaled(model, nhwc)
+    module = model if isinstance(model, nn.Module) else _module_of(model, x[:PROBES], outputs, nhwc, classes, names)
     if isinstance(module, BlackBox):
         return module
     headed = _headed(module, x[:PROBES])
@@ -175,13 +197,31 @@ class _TensorFunction(nn.Module):
         return self.function(x.movedim(1, -1) if self.nhwc else x)
 
 
-def _module_of(model: Any, x: Tensor, outputs: Outputs, nhwc: bool, classes: int) -> nn.Module:
+def _holds_function(model: Any) -> bool:
+    """Whether ``model`` is a Classifier around a function."""
+    return isinstance(model, Classifier) and not isinstance(model.net, nn.Module)
+
+
+def _scaled(model: Classifier, nhwc: bool) -> Callable[[Any], Any]:
+    """The function in a Classifier, of tensors or arrays, behind the Classifier's normalization."""
+
+    def function(x: Any) -> Any:
+        shape = (-1,) if nhwc else (-1, *[1] * (x.ndim - 2))
+        mean, std = model.mean.view(shape), model.std.view(shape)
+        return model.net((x - mean) / std if isinstance(x, Tensor) else (x - mean.numpy()) / std.numpy())
+
+    return function
+
+
+def _module_of(
+    model: Any, x: Tensor, outputs: Outputs, nhwc: bool, classes: int, names: Sequence[Any] = ()
+) -> nn.Module:
     if _is_estimator(model):
         if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
             return BlackBox(model)
         from radii.models.estimators import answering
 
-        return answering(model, x.movedim(1, -1) if nhwc else x, classes)
+        return answering(model, x.movedim(1, -1) if nhwc else x, classes, names)
     if isinstance(model, type) or not callable(model):
         raise InputError(f"The model must be {FUNCTIONS}, got {brief(model)} instead.")
     try:
@@ -238,7 +278,8 @@ def check_predictions(model: ModelLike, network: nn.Module, x: Tensor, predictio
         prediction: the classes that are claimed for them, -1 for none; default: those of the network.
     """
     place, form = (network.place, network.form) if isinstance(network, Adapted) else ("", "")
-    own = model if isinstance(model, nn.Module) else network.net if isinstance(network, Adapted) else network
+    has_own = isinstance(model, nn.Module) and not _holds_function(model)
+    own = model if has_own else network.net if isinstance(network, Adapted) else network
     if own is network:
         return
 

@@ -6,9 +6,8 @@ Columns of words come to an estimator as the words with which it was fitted; for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +17,47 @@ from radii.errors import InputError, reason
 from radii.models.adapter import BlackBox
 from radii.threat import Ball
 
+if TYPE_CHECKING:
+    from radii.data.columns import Columns
+
 ASKED = ("predict_proba", "decision_function", "predict")
 
 
-def answering(model: Any, x: Tensor, count: int) -> BlackBox:
+class OneMethod:
+    """An estimator that is asked by one of its methods alone, as ``model.predict`` asks to.
+
+    Args:
+        method: its name.
+        ask: what answers; a function of a data frame, too.
+        owner: whose other attributes are those of the estimator, if there is one.
+    """
+
+    def __init__(self, method: str, ask: Callable[[Any], Any], owner: Any = None) -> None:
+        self.owner, self.method = owner, method
+        setattr(self, method, ask)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ASKED or name.startswith("__") or name in ("owner", "method"):
+            raise AttributeError(name)
+        return getattr(self.owner, name)
+
+
+def of_method(model: Any, is_frame: bool) -> Any:
+    """A method of an estimator as an estimator; a function of data frames, too, if ``is_frame``; else ``model``."""
+    name, owner = getattr(model, "__name__", ""), getattr(model, "__self__", None)
+    if name in ASKED and owner is not None:
+        asked_anyway = next(method for method in ASKED if hasattr(owner, method)) == name
+        return owner if asked_anyway else OneMethod(name, model, owner)
+    known = any(hasattr(model, method) for method in ASKED)
+    return OneMethod("predict", model) if is_frame and not known else model
+
+
+def answering(model: Any, x: Tensor, count: int, named: Sequence[Any] = ()) -> BlackBox:
     """An estimator with ``predict`` alone as a model; what its answers are is seen on ``x``.
 
     Args:
         count: of the classes, at least; an estimator that names classes does not always say how many it knows.
+        named: the classes, for an estimator that answers with their names and has no ``classes_``.
     """
     ask = _predict(model)
     try:
@@ -34,13 +66,21 @@ def answering(model: Any, x: Tensor, count: int) -> BlackBox:
         raise InputError(f"{kind(model)}.predict fails on inputs {tuple(x.shape)}: {reason(error)}.") from error
     if answer.ndim == 2 and answer.shape[1] > 1:
         proper = bool((answer >= 0).all() and (abs(answer.sum(1) - 1) < 1e-3).all())
-        return BlackBox(ask, probabilities=proper)
+        return _readable(BlackBox(ask, probabilities=proper), model)
     if answer.dtype.kind == "f" and not np.array_equal(answer, np.rint(answer)):
         inside = bool((answer >= 0).all() and (answer <= 1).all())
-        return BlackBox(lambda pixels: np.asarray(ask(pixels)).reshape(len(pixels), 1), probabilities=inside)
-    names = list(getattr(model, "classes_", range(max(count, 2))))
+        return _readable(BlackBox(lambda pixels: np.asarray(ask(pixels)).reshape(len(pixels), 1), inside), model)
+    words = list(named) if answer.dtype.kind in "OUS" and len(named) else range(max(count, 2))
+    names = list(getattr(model, "classes_", words))
     box = BlackBox(lambda pixels: _one_hot(np.asarray(ask(pixels)).reshape(-1), names), probabilities=False)
     box.decisions = True
+    return box
+
+
+def _readable(box: BlackBox, model: Any) -> BlackBox:
+    """``box`` with the booster behind it, whose trees can be read."""
+    if library(model) == "lightgbm" and kind(model) == "Booster":
+        box.estimator = model
     return box
 
 
@@ -83,81 +123,6 @@ def class_names(model: Any) -> list[Any] | None:
     if isinstance(labels, dict) and labels and not any(str(label).startswith("LABEL_") for label in labels.values()):
         return [labels[key] for key in sorted(labels)]
     return None
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table of numbers and words, and the features that stand for them.
-
-    Args:
-        names: of the columns, as the estimator knows them.
-        places: the features of each column: one, or one for each word.
-        words: of each column; empty for numbers.
-        categories: of each column whose type pandas calls categorical, with all that the estimator was fitted to.
-    """
-
-    names: tuple[str, ...]
-    places: tuple[tuple[int, ...], ...]
-    words: tuple[tuple[Any, ...], ...]
-    categories: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of_frame(cls, frame: Any) -> Columns:
-        """The columns of a data frame; numbers stay numbers, everything else is words."""
-        places: list[tuple[int, ...]] = []
-        words: list[tuple[Any, ...]] = []
-        start = 0
-        for name in frame.columns:
-            values = frame[name]
-            number = getattr(values.dtype, "kind", "O") in "iuf"
-            own = () if number else tuple(sorted(set(values.tolist()), key=str))
-            places.append(tuple(range(start, start + max(1, len(own)))))
-            words.append(own)
-            start += max(1, len(own))
-        categories = {name: frame[name].dtype for name in frame.columns if hasattr(frame[name].dtype, "categories")}
-        return cls(tuple(frame.columns), tuple(places), tuple(words), categories)
-
-    @classmethod
-    def of_features(cls, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Columns:
-        """The columns behind features called ``name=word`` in ``groups``, and the other features."""
-        first = {group[0]: tuple(group) for group in groups if all("=" in names[place] for place in group)}
-        inner = {place for group in first.values() for place in group}
-        kept = [place for place in range(len(names)) if place in first or place not in inner]
-        return cls(
-            tuple(names[place].partition("=")[0] if place in first else names[place] for place in kept),
-            tuple(first.get(place, (place,)) for place in kept),
-            tuple(tuple(names[each].partition("=")[2] for each in first.get(place, ())) for place in kept),
-        )
-
-    @property
-    def fixed(self) -> tuple[int, ...]:
-        """The features of words."""
-        pairs = zip(self.places, self.words, strict=True)
-        return tuple(place for places, words in pairs if words for place in places)
-
-    def features(self, frame: Any) -> NDArray[np.float32]:
-        """The features [n, d] of the rows of ``frame``."""
-        parts = []
-        for name, words in zip(self.names, self.words, strict=True):
-            values = frame[name].tolist()
-            if not words and (empty := np.flatnonzero(np.isnan(np.array(values, float)))).size:
-                raise InputError(
-                    f"The column {name!r} has no number in row {empty[0]} ({empty.size} of {len(values)} rows): "
-                    "fill them, or leave them out."
-                )
-            parts += [[float(value == word) for value in values] for word in words] if words else [values]
-        return np.array(parts, np.float32).T.copy()
-
-    def frame(self, features: NDArray[np.float32]) -> Any:
-        """A data frame of ``features`` [n, d], with numbers as numbers and words as words."""
-        import pandas
-
-        flat = features.reshape(len(features), -1)
-        content = {}
-        for name, places, words in zip(self.names, self.places, self.words, strict=True):
-            largest = flat[:, list(places)].argmax(1)
-            content[name] = [words[k] for k in largest] if words else flat[:, places[0]].astype(np.float64)
-        return pandas.DataFrame(content).astype(dict(self.categories))
 
 
 class OnColumns:
@@ -204,7 +169,8 @@ class OnColumns:
 
 def kind(model: Any) -> str:
     """The name of the user's class."""
-    return type(model.estimator if isinstance(model, OnColumns) else model).__name__
+    own = model.estimator if isinstance(model, OnColumns) else model
+    return type(own.owner if isinstance(own, OneMethod) and own.owner is not None else own).__name__
 
 
 def library(model: Any) -> str:
@@ -225,17 +191,32 @@ def check_words(estimator: Any, ball: Ball) -> None:
         )
 
 
-def of_columns(model: Any, names: Sequence[str], groups: Sequence[Sequence[int]]) -> Any:
+def of_columns(
+    model: Any, names: Sequence[str], groups: Sequence[Sequence[int]], rows: NDArray[np.float32] | None = None
+) -> Any:
     """``model`` for features of these names, if it was fitted to a table with the columns behind them; else as it is.
 
     Args:
         names: of the features.
         groups: the features of each column of words.
+        rows: some features [n, d]; a model of one's own that fails on them and has a table with words gets its columns.
     """
     wanted = getattr(model, "feature_names_in_", None)
-    if wanted is None or not names:
+    method = next((name for name in ASKED if hasattr(model, name)), "")
+    takes_words = wanted is None and groups and method and rows is not None and _fails(getattr(model, method), rows)
+    if not names or not (wanted is not None or takes_words):
         return model
+    from radii.data.columns import Columns  # loaded where it is asked for
+
     columns = Columns.of_features(names, groups)
-    if len(wanted) == len(names) and not {*wanted} <= {*columns.names}:
+    if wanted is not None and len(wanted) == len(names) and not {*wanted} <= {*columns.names}:
         return model  # fitted to other names of the same features
     return OnColumns(model, columns)
+
+
+def _fails(ask: Callable[[NDArray[np.float32]], Any], rows: NDArray[np.float32]) -> bool:
+    try:
+        ask(rows)
+    except Exception:  # of any kind: it is the user's own code
+        return True
+    return False

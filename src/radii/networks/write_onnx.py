@@ -55,7 +55,7 @@ def onnx_content(network: Frozen, facts: Mapping[str, Any]) -> bytes:
     try:
         from onnx import TensorProto, helper
     except ImportError:
-        raise InputError("Writing ONNX needs the extra packages: pip install 'radii[onnx]'.") from None
+        raise InputError("Writing ONNX needs the extra packages: pip install onnx onnxruntime onnxscript.") from None
     program = network.program
     if program.dtype != torch.float32:
         raise InputError("ONNX files are written of float32 networks: certify model.float().")

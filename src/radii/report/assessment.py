@@ -131,9 +131,15 @@ def _models(assessment: Assessment) -> Bars:
         "Proved: no change within ε can alter the answer. Open: neither proved nor broken. Broken: an attack found an "
         "error. Robust accuracy lies between the proved and the unbroken share, which is proved and open together; the "
         "line below each bar is its 95% interval: where the share of all inputs of this kind may be. "
-        f"{_size(assessment)}"
+        f"{_size(assessment)}{_who(assessment)}"
     )
     return Bars(title, tuple(bars), note, _outcome(assessment))
+
+
+def _who(assessment: Assessment) -> str:
+    """What the references on this page are; empty where there are none."""
+    found = [f"{name} ({REFERENCES[name]})" for name in REFERENCES if name in [own.name for own in assessment.models]]
+    return f" Networks that radii trained for comparison: {', '.join(found)}." if found else ""
 
 
 def _identity(model: AssessedModel) -> tuple[str, ...]:
@@ -392,19 +398,22 @@ def _gallery(assessment: Assessment, model: AssessedModel, count: int = 4) -> Ga
     for worst in worst_examples(model.scores, assessment.data.test.tensors(rows)[0], count):
         strip = (
             Picture(data_uri(worst.clean), f"read as {names[worst.prediction]}"),
-            Picture(perturbation(worst.clean, worst.adversarial), "difference, contrast enhanced"),
+            Picture(perturbation(worst.clean, worst.adversarial), "difference"),
             Picture(data_uri(worst.adversarial), f"read as {names[worst.adversarial_prediction]}"),
         )
         proved = model.scores.points.proved_radius[worst.point]
         note = f"proved {_number(proved, 'down')} ≤ true ≤ broken {_number(worst.radius, 'up')}"
         label = names[int(model.scores.points.label[worst.point])]
-        examples.append(Example(f"True class {label}, test point {int(rows[worst.point])}", strip, note))
+        examples.append(Example(f"Class {label}, point {int(rows[worst.point])}", strip, note))
     epsilon = f"ε = {format_radius(assessment.ball.radius)}"
     title = (
         f"{model.name}: the points that break first" if examples else f"{model.name}: no point broke within {epsilon}"
     )
     return Gallery(
-        title, tuple(examples), f"By the {model.scores.suite} suite within {_threat_words(assessment.ball)}."
+        title,
+        tuple(examples),
+        f"By the {model.scores.suite} suite within {_threat_words(assessment.ball)}. Differences have their contrast "
+        "enhanced.",
     )
 
 

@@ -72,9 +72,8 @@ def _bracket(assessment: Assessment, model: AssessedModel) -> str:
         return (
             f"{name} was only attacked, nothing is proved: attacks {within} left {_counted(unbroken, what)}. {broken}"
         )
-    return (
-        f"{name} is proved correct {within} on {_counted(proved, what)}. {broken} {left} ({left / total:.0%}) are open."
-    )
+    still = f"{left} ({left / total:.0%}) are open." if left else "No point is open."
+    return f"{name} is proved correct {within} on {_counted(proved, what)}. {broken} {still}"
 
 
 def _counted(share: Accuracy, what: str) -> str:

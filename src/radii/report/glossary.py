@@ -17,7 +17,7 @@ WORDS = {  # as the glossary of the docs has them
         "distance to the nearest input found that changes the prediction; the true radius is at most this"
     ),
     "certificate": "a proof, per point, that no input within a radius changes the prediction",
-    "epsilon": "the radius of a threat, always in units of pixels in [0, 1]",
+    "epsilon": "the radius of a threat: in pixels of [0, 1], of tables in units of the columns or their deviations",
     "open point": "a point that is neither proved nor broken",
     "possible radius": "half the distance to the nearest point of another class: what the data allows",
     "proved radius": "the radius of a certificate; the true radius is at least this",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from math import floor
+from math import floor, inf
 
 import numpy as np
 
@@ -30,6 +30,7 @@ def issues(assessment: Assessment) -> Issues:
         *(issue for model in assessment.models for issue in _of_model(assessment, model)),
         *_weaker(assessment),
         *_hopeless(assessment),
+        *_decided(assessment),
         *_open(assessment),
         *_points(assessment),
         *_data(assessment),
@@ -125,6 +126,22 @@ def _hopeless(assessment: Assessment) -> Iterator[Issue]:
         yield Issue("medium", title, evidence, command(assessment, threat=str(smaller)))
 
 
+def _decided(assessment: Assessment) -> Iterator[Issue]:
+    """Where every answer is known at this radius, a larger one says how much more the models bear."""
+    models = assessment.subjects
+    if any(model.scores.robust.proved.correct < model.scores.robust.unbroken.correct for model in models):
+        return
+    median = max(model.scores.median_radius("broken") for model in models)
+    larger = assessment.ball.with_radius(float(f"{median / 2:.1g}")) if median < inf else assessment.ball
+    if larger.radius > assessment.ball.radius:
+        title = f"Every point is decided at ε = {format_radius(assessment.ball.radius)}"
+        evidence = (
+            f"Half of the points break within {round_toward(median, 2, 'up'):g}. A larger ε shows how much change the "
+            "models withstand."
+        )
+        yield Issue("low", title, evidence, command(assessment, threat=str(larger)))
+
+
 def _remedy(assessment: Assessment, model: AssessedModel) -> str:
     """What most often helps a network at chance."""
     if model.name in REFERENCES:
@@ -209,7 +226,7 @@ def _points(assessment: Assessment) -> Iterator[Issue]:
         more = command(assessment, points=str(min(500, most)))
         yield Issue("medium", f"{total} points are too few to judge", evidence, more)
     else:
-        evidence += " The test split has no more."
+        evidence += " The test split has no more: collect labelled points of the same kind."
         yield Issue("medium", f"{total} points are too few to judge", evidence)
 
 

@@ -60,9 +60,9 @@ def ranking(assessment: Assessment) -> str:
     proved = best.scores.robust.proved
     lost, rest = below[best.name], [m for m in models if m is not best and m.name not in below[best.name]]
     within = f"Within {within_words(assessment.ball)}"
-    left = listed([f"{model.scores.robust.unbroken.correct} of {_named(model)}" for model in rest])
+    left = listed([f"{model.scores.robust.unbroken.correct} points of {_named(model)}" for model in rest])
     if not lost:
-        shares = f"{_named(best)} is proved correct on {proved.correct} points, attacks left {left}"
+        shares = f"{_named(best)} is proved correct on {proved.correct} points, and attacks left {left} unbroken"
         return f"{within}, no model is surely the most robust: {shares if proved.correct else 'nothing is proved'}."
     if not rest:
         whom = "any other" if len(lost) > 1 else _named(next(model for model in models if model.name == lost[0]))
@@ -75,7 +75,7 @@ def ranking(assessment: Assessment) -> str:
     others = listed([_named(model) for model in rest], "or")
     return (
         f"{within}, {_named(best)} is more robust than {losers} (95% confidence). Whether it is more robust than "
-        f"{others} is open: it is proved correct on {proved.correct} points, attacks left {left}."
+        f"{others} is open: it is proved correct on {proved.correct} points, and attacks left {left} unbroken."
     )
 
 

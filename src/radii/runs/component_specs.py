@@ -148,6 +148,7 @@ def ball_on(ball: Ball, data: Data) -> Ball:
     if data.train.is_image:
         if ball.unit:
             raise InputError(f"{ball} is for columns of a table, and {data.name} has images: write {ball.norm}:8/255.")
+        ball.check_room(int(np.prod(data.shape)))
         return ball
     fixed, scale, limits = ball.fixed, ball.scale, ball.limits
     if (rules := data.train.rules) is not None:

@@ -304,7 +304,10 @@ def _adapted(loaded: LoadedModel, source: UserModel, data: Data | None) -> Loade
     x = data.test.tensors(range(min(8, len(data.test))))[0]
     channels = {len(values) for values in (source.mean, source.std)} - {0, 1, x.shape[1]}
     if channels:
-        raise InputError(f"--mean and --std have {max(channels)} channels, inputs of {data.name} have {x.shape[1]}.")
+        remedy = "one number, as --mean 0.5" if x.shape[1] == 1 else f"one number or {x.shape[1]} with commas"
+        raise InputError(
+            f"--mean and --std have {max(channels)} channels, inputs of {data.name} have {x.shape[1]}: give {remedy}."
+        )
     inside = loaded.model if isinstance(loaded.model, nn.Module) else _asked(loaded.model, x, source, data)
     model = adapt(_normalized(inside, source), x, outputs=source.outputs)
     with torch.no_grad(), frozen(model):
@@ -318,8 +321,8 @@ def _asked(model: Any, x: torch.Tensor, source: UserModel, data: Data) -> nn.Mod
     if rules is not None:
         from radii.models.estimators import of_columns
 
-        model = of_columns(model, rules.names, rules.one_hot)
-    return adapt(model, x, outputs=source.outputs, classes=len(data.classes))
+        model = of_columns(model, rules.names, rules.one_hot, x.numpy())
+    return adapt(model, x, outputs=source.outputs, classes=len(data.classes), names=data.classes)
 
 
 def _normalized(model: nn.Module, source: UserModel) -> nn.Module:

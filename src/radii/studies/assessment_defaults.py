@@ -60,7 +60,12 @@ def usual_threat(data: Data) -> UsualThreat:
 
 STANDARD, ADVERSARIAL, LIPSCHITZ, INTERVAL = "standard", "adversarial", "1-Lipschitz", "interval-trained"
 CERTIFIED = (LIPSCHITZ, INTERVAL)  # one of them, by the threat's norm
-REFERENCES = (STANDARD, ADVERSARIAL, *CERTIFIED)
+REFERENCES = {  # with what a reader should know of them
+    STANDARD: "trained without attacks",
+    ADVERSARIAL: "trained against attacks",
+    LIPSCHITZ: "its outputs change by no more than its input",
+    INTERVAL: "trained by bounds on its outputs",
+}
 ATTACK_STEPS = 5  # in adversarial training
 INPUTS_SHOWN = 30_000  # inputs that each classifier sees during training on small data: seconds, enough for digits
 SMALL_INPUT = 256  # numbers of one input up to which small data gets a network whose true radii can be computed

@@ -129,6 +129,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             "FILE.pth, or convert it where it was made: safetensors.torch.save_file(model.state_dict(), "
             "'model.safetensors')."
         )
+    if path.suffix != ".safetensors":
+        raise InputError(
+            f"{path} has no weights that radii reads: give .safetensors, or a state dict of torch.save, "
+            f"{', '.join(STATE_DICTS)}."
+        )
     return read_tensors(path)[0]
 
 

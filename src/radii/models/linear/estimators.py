@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from radii.errors import InputError
+from radii.errors import InputError, OtherKindError
 from radii.models.feature_reach import Floats
 from radii.models.linear.affine_scores import (
     SPAN32,
@@ -56,7 +56,7 @@ def is_named(estimator: Any, names: tuple[str, ...]) -> bool:
 def _classifier(estimator: Any) -> AffineScores:
     """W x + b of a linear classifier, with the margin that its probabilities need."""
     if not is_named(estimator, KNOWN):
-        raise InputError(f"The estimator {type(estimator).__name__} is not linear; {', '.join(KNOWN)} are.")
+        raise OtherKindError(f"The estimator {type(estimator).__name__} is not linear; {', '.join(KNOWN)} are.")
     if not hasattr(estimator, "coef_"):
         raise InputError(f"The estimator {type(estimator).__name__} is not fitted.")
     weight, bias = np.atleast_2d(_dense(estimator.coef_)), np.atleast_1d(np.asarray(estimator.intercept_))

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from radii.data.columns import Columns
 from radii.errors import InputError
-from radii.models.estimators import Columns, OnColumns
+from radii.models.estimators import OnColumns
 from radii.models.linear.affine_scores import AffineScores, identity
 from radii.models.linear.estimators import is_named, of_estimator, of_transformer
 
@@ -133,8 +134,13 @@ def _encoded(step: Any, part: _Part) -> AffineScores:
         raise InputError("The step OneHotEncoder joins infrequent categories, which is not read.")
     dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(part.columns)
     chosen = []
-    for (places, words), known, left_out in zip(part.columns, step.categories_, dropped, strict=True):
-        if not words or not set(words) <= set(known.tolist()):
+    for (places, words), known, left_out, name in zip(part.columns, step.categories_, dropped, part.names, strict=True):
+        if not words:
+            raise InputError(
+                f"The step OneHotEncoder takes the column {name!r} as words, and the table has numbers or true and "
+                "false there: write words, such as yes and no, before the model is fitted."
+            )
+        if not set(words) <= set(known.tolist()):
             raise InputError("The step OneHotEncoder knows other categories than the table has.")
         own = dict(zip(words, places, strict=True))
         chosen += [own.get(word, -1) for k, word in enumerate(known.tolist()) if k != left_out]

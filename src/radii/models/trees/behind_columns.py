@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radii.data.columns import Columns
 from radii.errors import InputError
-from radii.models.estimators import Columns, OnColumns
+from radii.models.estimators import OnColumns
 from radii.models.linear.affine_scores import AffineScores
 from radii.models.linear.table_columns import features_behind
 from radii.models.trees.ensemble import TreeEnsemble

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.errors import InputError
+from radii.errors import InputError, OtherKindError
 from radii.models.trees.ensemble import NONE, UNIT64, OneTree, TreeEnsemble, joined
 from radii.models.trees.library_files import of_catboost, of_lightgbm, of_xgboost
 
@@ -33,7 +33,7 @@ def of_estimator(estimator: Any) -> TreeEnsemble:
         return of_pipeline(estimator, of_estimator)
     if name not in READERS:
         known = ", ".join(known.split(".")[1] for known in READERS)
-        raise InputError(f"The estimator {kind.__name__} is no tree ensemble that can be read; {known} are.")
+        raise OtherKindError(f"The estimator {kind.__name__} is no tree ensemble that can be read; {known} are.")
     return READERS[name](estimator)
 
 
@@ -116,6 +116,12 @@ def _lightgbm(estimator: Any) -> TreeEnsemble:
     return of_lightgbm(estimator.booster_.model_to_string())
 
 
+def _lightgbm_booster(booster: Any) -> TreeEnsemble:
+    if booster.params.get("pred_early_stop"):
+        raise InputError("LightGBM with pred_early_stop is not read: it leaves out trees of clear rows.")
+    return of_lightgbm(booster.model_to_string())
+
+
 def _catboost(estimator: Any) -> TreeEnsemble:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
@@ -133,6 +139,7 @@ READERS: dict[str, Callable[[Any], TreeEnsemble]] = {
     "xgboost.XGBClassifier": _xgboost,
     "xgboost.XGBRFClassifier": _xgboost,
     "lightgbm.LGBMClassifier": _lightgbm,
+    "lightgbm.Booster": _lightgbm_booster,
     "catboost.CatBoostClassifier": _catboost,
     "radii.TreeClassifier": lambda classifier: classifier.ensemble,
 }
