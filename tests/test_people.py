@@ -156,6 +156,18 @@ def test_an_assertion_of_the_model_is_one_sentence() -> None:
         radii.evaluate(Fixed(), X, Y, "linf:0.1")
 
 
+@pytest.mark.parametrize(
+    ("shape", "layer", "variant"),
+    [
+        ((1, 28, 28), nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), r"images of 8 x 8: DATASET\+resize:8 "),
+        ((3, 8, 8), nn.Conv2d(1, 4, 3), r"grey images: DATASET\+gray"),
+    ],
+)
+def test_a_network_for_other_images_is_told_the_variant(shape: tuple[int, ...], layer: nn.Module, variant: str) -> None:
+    with pytest.raises(radii.InputError, match=variant):
+        radii.evaluate(layer, torch.rand(4, *shape), [0, 1, 2, 3], "linf:0.1")
+
+
 def test_the_doctor_expects_the_time_of_the_points_that_there_are() -> None:
     told = {each.check: each.says for each in radii.doctor(NET, X, Y).findings}
     assert "(24 points, one process)" in told["time of evaluate"]
