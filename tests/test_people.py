@@ -24,6 +24,7 @@ from radii.attacks.by_name import attack_by_name
 from radii.attacks.suite import Member
 from radii.evaluation.doctor import POINTS
 from radii.models.estimators import of_columns
+from radii.runs.component_specs import ball_on
 
 RANDOM = np.random.default_rng(0)
 TABLE = pandas.DataFrame({"income": RANDOM.normal(50, 15, 120), "home": RANDOM.choice(["own", "rent"], 120)})
@@ -144,6 +145,18 @@ def test_a_classifier_puts_a_factor_before_a_function_of_arrays(last: bool) -> N
     x = X.movedim(1, -1) if last else X
     found = radii.attack(model, x, Y, "linf:0.01", name="noise", nhwc=last)
     assert torch.equal(found.broken, radii.attack(NET, X, Y, "linf:0.01", name="noise").broken)
+
+
+def test_what_other_programs_call_otherwise_is_told() -> None:
+    with pytest.raises(radii.InputError, match="AutoAttack of other programs is 'standard' here"):
+        radii.evaluate(NET, X, Y, "linf:0.1", suite="AutoAttack")
+
+
+@pytest.mark.parametrize(("text", "meant"), [("l2:36", "l2:36/255"), ("l1:65", "l1:65/255")])
+def test_a_ball_larger_than_the_box_of_the_images_is_refused(text: str, meant: str) -> None:
+    with pytest.raises(radii.InputError, match=f"Did you mean {meant}"):
+        ball_on(radii.Ball.parse(text), DIGITS)
+    assert ball_on(radii.Ball.parse("l2:8"), DIGITS).radius == 8
 
 
 def test_an_assertion_of_the_model_is_one_sentence() -> None:
