@@ -24,6 +24,7 @@ from radii.attacks.by_name import attack_by_name
 from radii.attacks.suite import Member
 from radii.evaluation.doctor import POINTS
 from radii.models.estimators import of_columns
+from radii.runs.component_specs import ball_on
 
 RANDOM = np.random.default_rng(0)
 TABLE = pandas.DataFrame({"income": RANDOM.normal(50, 15, 120), "home": RANDOM.choice(["own", "rent"], 120)})
@@ -146,6 +147,18 @@ def test_a_classifier_puts_a_factor_before_a_function_of_arrays(last: bool) -> N
     assert torch.equal(found.broken, radii.attack(NET, X, Y, "linf:0.01", name="noise").broken)
 
 
+def test_what_other_programs_call_otherwise_is_told() -> None:
+    with pytest.raises(radii.InputError, match="AutoAttack of other programs is 'standard' here"):
+        radii.evaluate(NET, X, Y, "linf:0.1", suite="AutoAttack")
+
+
+@pytest.mark.parametrize(("text", "meant"), [("l2:36", "l2:36/255"), ("l1:65", "l1:65/255")])
+def test_a_ball_larger_than_the_box_of_the_images_is_refused(text: str, meant: str) -> None:
+    with pytest.raises(radii.InputError, match=f"Did you mean {meant}"):
+        ball_on(radii.Ball.parse(text), DIGITS)
+    assert ball_on(radii.Ball.parse("l2:8"), DIGITS).radius == 8
+
+
 def test_an_assertion_of_the_model_is_one_sentence() -> None:
     class Fixed(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -154,6 +167,18 @@ def test_an_assertion_of_the_model_is_one_sentence() -> None:
 
     with pytest.raises(radii.InputError, match=r"fails on inputs of shape .* doesn't match model \(224\)"):
         radii.evaluate(Fixed(), X, Y, "linf:0.1")
+
+
+@pytest.mark.parametrize(
+    ("shape", "layer", "variant"),
+    [
+        ((1, 28, 28), nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), r"images of 8 x 8: DATASET\+resize:8 "),
+        ((3, 8, 8), nn.Conv2d(1, 4, 3), r"grey images: DATASET\+gray"),
+    ],
+)
+def test_a_network_for_other_images_is_told_the_variant(shape: tuple[int, ...], layer: nn.Module, variant: str) -> None:
+    with pytest.raises(radii.InputError, match=variant):
+        radii.evaluate(layer, torch.rand(4, *shape), [0, 1, 2, 3], "linf:0.1")
 
 
 def test_the_doctor_expects_the_time_of_the_points_that_there_are() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Discriminator, Tag, ValidationError, field_validator, model_validator
 
@@ -21,8 +21,6 @@ from radii.errors import InputError, brief, reason, unknown_name
 from radii.spec import Spec, explain
 from radii.tables import format_radius, parse_number
 from radii.threat import NORM_NAMES, Ball, Box
-
-T = TypeVar("T")
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -284,7 +282,7 @@ def radius_words(threat: Ball | Change) -> str:
     return f"strength of {threat.words}" if not threat.beside else f"share of {threat}"
 
 
-def given_threat(function: str, threat: T | None) -> T:
+def given_threat(function: str, threat: Any) -> Any:
     """The threat of a call of ``radii.FUNCTION``, which must be given."""
     if threat is None:
         raise InputError(

@@ -18,8 +18,8 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -37,13 +37,15 @@ class Registry:
 
     ``positional`` names the arguments that the caller of a factory supplies
     (``input_shape`` and ``classes`` for a model) and a user may not override.
-    ``product`` is the import path of the type that every factory must make.
+    ``product`` is the import path of the type that every factory must make. ``elsewhere`` has the names that other
+    programs use for known ones.
     """
 
     kind: str
     known: dict[str, str]
     positional: tuple[str, ...] = ()
     product: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._published() | self.known))
@@ -58,6 +60,8 @@ class Registry:
             _check_source(Path(place).expanduser(), name, self.kind)
         if not is_import_path(name) and name not in self:
             hint = f"Or give an import path: package.module:{self.kind} or file.py:{self.kind}."
+            if meant := self.elsewhere.get(name.lower()):
+                hint = f"{name} of other programs is {meant!r} here. {hint}"
             raise unknown_name(self.kind, name, self, hint)
 
     def entry(self, name: str) -> Any:

@@ -36,4 +36,5 @@ SUITES = Registry(
         "decisions": "radii.attacks.decision_based:DECISIONS",
         "pgd": "radii.attacks.suite:PGD_40",
     },
+    elsewhere=dict.fromkeys(("autoattack", "auto-attack", "auto_attack", "aa"), "standard"),
 )

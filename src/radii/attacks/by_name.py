@@ -63,7 +63,8 @@ def attack(
     Raises:
         InputError: an unknown attack, inputs outside the box, or a model without gradients.
     """
-    wanted = attack_threat_of(given_threat("attack", threat))
+    given: Ball | Change | Sparse | str = given_threat("attack", threat)
+    wanted = attack_threat_of(given)
     own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
     ball = wanted if isinstance(wanted, Change) else own.within(wanted)
     name = checked_name(name, ball)

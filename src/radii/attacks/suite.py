@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
 
@@ -18,7 +17,7 @@ from radii.attacks.caveats import CONFIDENCE, SurvivorBound
 from radii.attacks.fab import FAB
 from radii.attacks.pgd import PGD
 from radii.attacks.square import Square
-from radii.errors import InputError, unknown_name
+from radii.errors import InputError
 from radii.randomness import stream
 from radii.registry import is_import_path
 from radii.threat import Ball
@@ -80,9 +79,7 @@ SAMPLED = ("fab-t", "square")  # the attacks that the suite ``sampled`` runs on 
 def suite_name(text: str) -> str:
     """``text``, which must be the name of a suite or an import path."""
     if text not in SUITES and not is_import_path(text):
-        original = "The attacks of AutoAttack are the suite 'standard'. " if re.match(r"(?i)aa\b|auto", text) else ""
-        hint = f"{original}Or give an import path: package.module:suite or file.py:suite."
-        raise unknown_name("suite", text, SUITES, hint)
+        SUITES.check(text)
     return text
 
 

@@ -121,7 +121,7 @@ def _remedy(values: Any) -> str:
         first = next((each for each in values.reshape(-1).tolist() if isinstance(each, str)), "")
         words = f" with words, such as {first!r}" if first else " of objects"
         return f"{words}: give a pandas.DataFrame with the columns that the model was fitted to."
-    return " instead, for example x, y = data.test.tensors()."
+    return ": x, y = data.test.tensors()."
 
 
 def _tensor_of(values: Any, what: str = "Inputs") -> Tensor:
@@ -141,7 +141,7 @@ def _tensor_of(values: Any, what: str = "Inputs") -> Tensor:
     except ValueError as error:
         raise InputError(f"{what} must all have one shape: {reason(error)}.") from error
     if array.dtype == object:
-        raise InputError(f"{what} must be numbers, got {type(values).__name__}{_remedy(array)}")
+        raise InputError(f"{what} must be arrays of numbers, got {type(values).__name__}{_remedy(array)}")
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got {array.dtype} instead.")
     if array.dtype.kind == "u" and array.dtype != np.uint8:

@@ -92,7 +92,8 @@ def evaluate(
     """
     if batch_size < 1 or complete < 0:
         raise InputError(f"batch_size must be at least 1 and complete at least 0, got {batch_size} and {complete:g}.")
-    ball = threat_of(given_threat("evaluate", threat))
+    wanted: Ball | Change | str = given_threat("evaluate", threat)
+    ball = threat_of(wanted)
     own = prepare(model, x, y, outputs=outputs, nhwc=nhwc)
     if isinstance(ball, Change):
         if suite not in (None, GRID):

@@ -268,7 +268,8 @@ def splits(first: Data | Dataset | ArrayLike, second: Dataset | ArrayLike | None
 
 def _from_arrays(x: ArrayLike, y: ArrayLike, name: str = "data") -> Dataset:
     """A Dataset called ``name`` of arrays: ``x`` of float64 becomes float32, ``y`` int64; words are numbered."""
-    inputs, labels, words = np.asanyarray(x), np.asarray(y), ()
+    inputs, labels = np.asanyarray(x), np.asarray(y)
+    words: tuple[str, ...] = ()
     if labels.dtype.kind in "OU":
         from radii.data.arrays import as_labels, words_of
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeGuard, TypeVar, cast
 
 import numpy as np
 import torch
@@ -50,7 +50,7 @@ class Prepared:
         fixed = tuple(sorted({*ball.fixed, *self.fixed} - {f for group in ball.limits.groups for f in group}))
         if not isinstance(ball, Ball) or not ball.unit or ball.scale:
             return ball.changed(fixed=fixed) if self.fixed else ball
-        return in_deviations(ball.changed(fixed=fixed), self.x)
+        return cast(B, in_deviations(ball.changed(fixed=fixed), self.x))
 
 
 def in_deviations(ball: Ball, x: Tensor) -> Ball:
@@ -197,7 +197,7 @@ class _TensorFunction(nn.Module):
         return self.function(x.movedim(1, -1) if self.nhwc else x)
 
 
-def _holds_function(model: Any) -> bool:
+def _holds_function(model: Any) -> TypeGuard[Classifier]:
     """Whether ``model`` is a Classifier around a function."""
     return isinstance(model, Classifier) and not isinstance(model.net, nn.Module)
 
@@ -278,8 +278,9 @@ def check_predictions(model: ModelLike, network: nn.Module, x: Tensor, predictio
         prediction: the classes that are claimed for them, -1 for none; default: those of the network.
     """
     place, form = (network.place, network.form) if isinstance(network, Adapted) else ("", "")
-    has_own = isinstance(model, nn.Module) and not _holds_function(model)
-    own = model if has_own else network.net if isinstance(network, Adapted) else network
+    own = network.net if isinstance(network, Adapted) else network
+    if isinstance(model, nn.Module) and not _holds_function(model):
+        own = model
     if own is network:
         return
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import isqrt
 from typing import Any
 
 import torch
@@ -46,8 +48,23 @@ def answer(model: nn.Module, x: Tensor) -> Tensor:
         hint = f" Its weights are not {kind}; radii works in float32: give model.float()." if others else ""
         if x.dim() == 4 and x.shape[-1] in (1, 3) and x.shape[1] not in (1, 3):
             hint += " Channels stand first, [n, c, h, w]; if they are last, give nhwc=True."
+        hint += _other_images(str(error), x)
         sentence = f"The model fails on inputs of shape {tuple(x.shape)} ({kind}): {reason(error)}.{hint}"
         raise InputError(sentence) from error
+
+
+def _other_images(said: str, x: Tensor) -> str:
+    """The variant of a dataset that has the images for which a network was made, where its failure says so."""
+    if x.dim() != 4:
+        return ""
+    shapes = re.search(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x", said)
+    if shapes and int(shapes[1]) == x[0].numel():
+        side = isqrt(int(shapes[2]) // x.shape[1])
+        if side and side * side * x.shape[1] == int(shapes[2]):
+            return f" It was made for images of {side} x {side}: DATASET+resize:{side} scales them."
+    if x.shape[1] == 3 and "to have 1 channels" in said:
+        return " It was made for grey images: DATASET+gray."
+    return ""
 
 
 def is_about_memory(error: Exception) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -429,7 +429,7 @@ def _are_one(first: Ball | Change, second: Ball | Change) -> bool:
     return first == second
 
 
-def _unlike(name: str, taken: tuple[str, ...]) -> str:
+def _unlike(name: str, taken: Container[str]) -> str:
     """A name that is none of ``taken``."""
     return f"{name} (own)" if name in taken else name
 

@@ -48,7 +48,7 @@ def of_pipeline(asked: Any, read: Reader) -> TreeEnsemble:
         with np.errstate(over="ignore"):
             out = estimator[:-1].transform(asked.columns.frame(rows)[list(names)] if on_columns else rows)
             out = np.asarray(out.todense() if hasattr(out, "todense") else out)
-            own = out[np.arange(len(values)), trees.feature[moved]].astype(kind)
+            own: Any = out[np.arange(len(values)), trees.feature[moved]].astype(kind)
         return np.asarray(own <= trees.compared[moved])
 
     compared[moved] = _largest(below, len(moved))
