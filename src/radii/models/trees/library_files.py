@@ -62,7 +62,7 @@ def _xgboost_tree(tree: Any, classes: int, place: int) -> OneTree:
     value = np.zeros((len(left), classes))
     value[left < 0, place] = written[left < 0]
     feature = np.where(left < 0, NONE, np.array(tree["split_indices"]))
-    return OneTree(feature, less_than(written), left, right, value)
+    return OneTree(feature, less_than(written).astype(np.float64), left, right, value)
 
 
 def of_lightgbm(text: str) -> TreeEnsemble:
