@@ -60,6 +60,8 @@ def test_parsing(text: str, norm: str, radius: float, box: tuple[float, float] |
         ("linf:nan", "finite"),
         ("linf:inf", "finite"),
         ("linf:eight", "not a number"),
+        ("linf:1/2/3", "not a number"),
+        ("l2:0.5/2", "not a number"),
         ("l2:1,box", "only ',nobox'"),
         ("", "not understood"),
     ],
