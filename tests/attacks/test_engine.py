@@ -235,13 +235,13 @@ def test_a_clean_mistake_is_broken_without_a_search(attack: Attack, norm: Norm) 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
 def test_starts_are_uniform_in_the_ball(norm: Norm) -> None:
     """The share of starts within r of the radius is r^d, and no direction is preferred."""
-    ball, x = Ball(norm, 0.5, None), torch.zeros(4000, 3)
-    seeds = torch.arange(4000) * 7919
+    ball, x = Ball(norm, 0.5, None), torch.zeros(1000, 3)
+    seeds = torch.arange(1000) * 7919
     start = start_inside(x, ball, seeds)
     share = (ball.distance(x, start) / ball.radius) ** 3
     for level in (0.1, 0.5, 0.9):
-        assert abs(float((share < level).float().mean()) - level) < 0.03
-    assert float(start.mean(0).abs().max()) < 0.02
+        assert abs(float((share < level).float().mean()) - level) < 0.05
+    assert float(start.mean(0).abs().max()) < 0.03
     surface = ball.distance(x, start_on_surface(x, ball, seeds))
     torch.testing.assert_close(surface, torch.full_like(surface, 0.5), rtol=1e-5, atol=0)
 
