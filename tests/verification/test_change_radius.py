@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from radii.change import Change
 from radii.errors import ContradictionError, InputError
 from radii.networks.read_torch import read_torch
 from radii.verification._pieces import Line, TooManyPiecesError, is_piecewise_linear, traced
-from radii.verification.change_radius import change_radii
+from radii.verification.change_radius import _Point, change_radii
 from radii.verification.true_radius import RadiusBracket
 
 Maker = Callable[[], nn.Module]
@@ -225,3 +226,13 @@ def test_a_head_is_part_of_the_network() -> None:
         scores = radii.evaluate(model, x, y, text, complete=0.0)
         plain = radii.evaluate(model[0], x, y, text, complete=0.0)
         assert scores.points.proved_radius == pytest.approx(plain.points.proved_radius, rel=0.05)
+
+
+def test_a_lead_must_exceed_the_rounding_of_both_scores() -> None:
+    """And what the model's last operation asks beside; measured rounding is that of a lead already."""
+    own = SimpleNamespace(label=1, slack=0.5, bounded=SimpleNamespace(margin=0.01))
+    outputs, slack = torch.zeros(2, 3), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
+    bounded = _Point._slacks(own, SimpleNamespace(outputs=outputs, slack=slack))  # type: ignore[arg-type]
+    measured = _Point._slacks(own, SimpleNamespace(outputs=outputs, slack=None))  # type: ignore[arg-type]
+    assert bounded.tolist() == pytest.approx([0.31, 0.51])
+    assert measured.tolist() == pytest.approx([0.51, 0.51])
