@@ -15,7 +15,7 @@ from radii.errors import InputError
 from radii.feature_limits import FeatureLimits, Relation
 from radii.randomness import stream
 from radii.tables import format_radius
-from radii.threat import Ball, length, nearest_in_l1
+from radii.threat import Ball, converted, length, nearest_in_l1
 
 NORMS = ["l1", "l2", "linf"]
 balls = st.builds(
@@ -60,6 +60,8 @@ def test_parsing(text: str, norm: str, radius: float, box: tuple[float, float] |
         ("linf:nan", "finite"),
         ("linf:inf", "finite"),
         ("linf:eight", "not a number"),
+        ("linf:1/2/3", "not a number"),
+        ("l2:0.5/2", "not a number"),
         ("l2:1,box", "only ',nobox'"),
         ("", "not understood"),
     ],
@@ -84,6 +86,17 @@ def test_text_reads_back(ball: Ball) -> None:
     again = Ball.parse(str(ball))
     assert again.radius == pytest.approx(ball.radius, rel=1e-9)
     assert (again.norm, again.box) == (ball.norm, ball.box)
+
+
+@pytest.mark.parametrize("source", NORMS)
+@pytest.mark.parametrize("target", NORMS)
+def test_a_ball_of_another_norm_just_fits(source: str, target: str) -> None:
+    """Its farthest points are a corner, or all coordinates alike: within the first ball, and one of them on its rim."""
+    for dimension in (1, 4, 9):
+        radius = converted(torch.tensor([2.0]), source, target, dimension)  # type: ignore[arg-type]
+        ends = torch.stack([torch.ones(dimension), torch.eye(dimension)[0]])
+        ends = ends / length(ends, target)[:, None] * radius  # type: ignore[arg-type]
+        assert float(length(ends, source).max()) == pytest.approx(2.0)  # type: ignore[arg-type]
 
 
 def test_whole_grey_levels_read_as_such() -> None:

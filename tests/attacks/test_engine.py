@@ -16,6 +16,7 @@ from radii.attacks.attack import Attack, AttackRun
 from radii.attacks.fab import FAB
 from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.pgd import PGD
+from radii.attacks.point_randomness import start_inside, start_on_surface
 from radii.attacks.square import Square
 from radii.errors import InputError
 from radii.models.classifier import predict
@@ -229,6 +230,20 @@ def test_a_clean_mistake_is_broken_without_a_search(attack: Attack, norm: Norm) 
     assert result.broken.all()
     assert torch.equal(result.x_adv, x)
     assert (result.queries == 1).all()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_starts_are_uniform_in_the_ball(norm: Norm) -> None:
+    """The share of starts within r of the radius is r^d, and no direction is preferred."""
+    ball, x = Ball(norm, 0.5, None), torch.zeros(1000, 3)
+    seeds = torch.arange(1000) * 7919
+    start = start_inside(x, ball, seeds)
+    share = (ball.distance(x, start) / ball.radius) ** 3
+    for level in (0.1, 0.5, 0.9):
+        assert abs(float((share < level).float().mean()) - level) < 0.05
+    assert float(start.mean(0).abs().max()) < 0.03
+    surface = ball.distance(x, start_on_surface(x, ball, seeds))
+    torch.testing.assert_close(surface, torch.full_like(surface, 0.5), rtol=1e-5, atol=0)
 
 
 def test_progress_says_how_many_are_left(linear: tuple[nn.Linear, Tensor, Tensor]) -> None:

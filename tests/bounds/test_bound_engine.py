@@ -311,3 +311,11 @@ def test_constants_and_refined_ends_are_rounded_outward() -> None:
     for number, (low, high) in given.items():
         assert (found.lower[number][0, places[number]].double() <= low).all()
         assert (found.upper[number][0, places[number]].double() >= high).all()
+
+
+def test_the_ends_of_inputs_are_rounded_outward() -> None:
+    """Numbers of float64 that float32 rounds up and down."""
+    ends = torch.tensor([[0.1, 0.7, -0.3, -0.9, 1e-45, 0.0]], dtype=torch.float64)
+    known = Engine(read_torch(nn.Linear(6, 2), (6,), torch.float32)).start(Domain(ends, ends))
+    assert (known.lower[0].double() <= ends).all()
+    assert (known.upper[0].double() >= ends).all()

@@ -21,7 +21,11 @@ from sklearn.svm import LinearSVC
 from torch import nn
 
 import radii
+from radii.certificates.linear import _until_overflow
+from radii.models.feature_reach import Reach
+from radii.models.linear.affine_scores import LARGEST32
 from radii.models.linear.halfspace import least_moves, lengths
+from radii.models.linear.read import affine_scores
 from radii.threat import Ball, Norm
 
 NORMS: tuple[Norm, ...] = ("l1", "l2", "linf")
@@ -185,3 +189,15 @@ def test_a_subclass_is_not_taken_for_its_parent() -> None:
     x, y = load_iris(return_X_y=True)
     with pytest.raises(radii.InputError, match="Clipped is not linear"):
         radii.certify(Clipped(max_iter=1000).fit(x, y), x[:2].astype(np.float32), "linear", "l2:0.1,nobox")
+
+
+@torch.no_grad()
+def test_no_value_on_the_way_overflows_within_the_radius() -> None:
+    """(1e10 x) 1e-10 is x as long as 1e10 x stays below the size that proofs allow."""
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 2, bias=False)).eval()
+    model[0].weight.fill_(1e10)
+    model[1].weight.copy_(torch.tensor([[1e-10], [0.0]]))
+    x, ball = torch.tensor([[1e19], [3e19], [-2e19]]), Ball("linf", 1.0, None)
+    end = _until_overflow(affine_scores(model, (1,), ball).conditions(0), Reach.of(ball, x))
+    room = LARGEST32 / 1e10 - x[:, 0].double().abs().numpy()
+    np.testing.assert_allclose(end, room, rtol=1e-6)

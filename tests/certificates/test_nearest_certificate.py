@@ -106,6 +106,19 @@ def test_radii_are_true_of_the_numbers_as_given(data: str, norm: str, kind: str)
     assert data in ("tiny", "near ties") or float(found.radius.max()) > 0
 
 
+@pytest.mark.parametrize("norm", ["l1", "linf"])
+def test_half_the_difference_is_never_rounded_up(norm: str) -> None:
+    """By fractions, to the last digit of float64; and little is lost."""
+    rng = np.random.default_rng(1)
+    x, points, labels = rng.random((300, 5)), rng.random((30, 5)) * 1.7, np.arange(30) % 3
+    found, places = certify(x, (points, labels), norm), fractions(points)  # type: ignore[arg-type]
+    for row, label, radius in zip(fractions(x), found.prediction.tolist(), found.radius.tolist(), strict=True):
+        scores = [exact_distance(row, place, norm) for place in places]
+        own = min(score for score, other in zip(scores, labels, strict=True) if other == label)
+        half = (min(score for score, other in zip(scores, labels, strict=True) if other != label) - own) / 2
+        assert Fraction(radius) <= half <= Fraction(radius) + Fraction(1, 10**13)
+
+
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 def test_a_point_between_two_that_float32_cannot_tell(norm: str) -> None:
     stored = (np.array([[16777216.0], [16777218.0]]), np.array([0, 1]))

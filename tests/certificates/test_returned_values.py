@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 import radii
 from radii.errors import InputError
+from radii.models.heads import Headed, provable
 from radii.threat import Ball
 
 LINF = ("ibp", "crown-ibp", "crown", "alpha-crown", "complete", "auto")
@@ -362,3 +363,17 @@ def test_narrow_arithmetic_is_not_taken_for_float32(kind: torch.dtype, method: s
         radii.certify(model, torch.rand(3, 4), method, f"{norm}:0.01")
     with pytest.raises(InputError):
         radii.certify(model.to(kind), torch.rand(3, 4).to(kind), method, f"{norm}:0.01")
+
+
+@torch.no_grad()
+def test_the_lead_that_is_asked_for_shows_in_float32() -> None:
+    """At every size of the logits: those that lead by half more than it, behind its clamp, return a larger value."""
+    for head, raw in ((nn.Sigmoid(), torch.zeros(1, 3)), (nn.Softmax(1), torch.zeros(1, 3))):
+        network, least = provable(Headed(nn.Identity(), head, raw).eval())
+        top = torch.cat([torch.linspace(-79, 8, 20_000), torch.linspace(7, 8, 20_000)])
+        logits = torch.stack([top, top - 1.5 * least, torch.full_like(top, -90.0)], 1)
+        kept = network(logits)
+        leads = kept[:, 0].double() - kept[:, 1].double() > least
+        assert leads.float().mean() > 0.4
+        values = head(logits)
+        assert (values[leads, 0] > values[leads, 1]).all()

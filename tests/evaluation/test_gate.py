@@ -223,6 +223,14 @@ def test_gate_knows_shares(text: str, passes: bool) -> None:
     assert result.results[0].sentence().startswith("pass: " if passes else "FAIL: ")
 
 
+def test_one_failed_requirement_fails_the_gate() -> None:
+    for asked in (["clean>=0.5", "proved(l2:0.1)>=0.9"], ["proved(l2:0.1)>=0.9", "clean>=0.5"]):
+        result = gate(Threshold(), points(), asked)
+        assert sorted(own.passed for own in result.results) == [False, True]
+        assert not result.passed
+        assert result.to_dict()["passed"] is False
+
+
 def test_outcomes_are_those_of_evaluate() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))

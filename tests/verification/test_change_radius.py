@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ import radii
 from radii.bounds.bound_engine import Engine
 from radii.change import Change
 from radii.errors import ContradictionError, InputError
+from radii.networks.operations.activations import Relu
 from radii.networks.read_torch import read_torch
 from radii.verification._carried_rounding import carried_rounding
 from radii.verification._pieces import Line, TooManyPiecesError, is_piecewise_linear, traced
-from radii.verification.change_radius import change_radii
+from radii.verification.answer import Limits
+from radii.verification.change_radius import _Point, change_radii
 from radii.verification.true_radius import RadiusBracket
 
 Maker = Callable[[], nn.Module]
@@ -314,3 +318,58 @@ def test_a_head_is_part_of_the_network() -> None:
         scores = radii.evaluate(model, x, y, text, complete=0.0)
         plain = radii.evaluate(model[0], x, y, text, complete=0.0)
         assert scores.points.proved_radius == pytest.approx(plain.points.proved_radius, rel=0.05)
+
+
+def test_a_lead_must_exceed_the_rounding_of_both_scores() -> None:
+    """And what the model's last operation asks beside; measured rounding is that of a lead already."""
+    own = SimpleNamespace(label=1, slack=0.5, bounded=SimpleNamespace(margin=0.01))
+    outputs, slack = torch.zeros(2, 3), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
+    bounded = _Point._slacks(own, SimpleNamespace(outputs=outputs, slack=slack))  # type: ignore[arg-type]
+    measured = _Point._slacks(own, SimpleNamespace(outputs=outputs, slack=None))  # type: ignore[arg-type]
+    assert bounded.tolist() == pytest.approx([0.31, 0.51])
+    assert measured.tolist() == pytest.approx([0.51, 0.51])
+
+
+def test_what_is_proved_holds_in_every_direction() -> None:
+    for reach, stuck, broken, proved in (
+        ({1.0: 0.3, -1.0: 0.1}, inf, inf, 0.1),
+        ({1.0: 0.3}, inf, inf, 0.3),
+        ({1.0: 0.3, -1.0: 0.3}, 0.2, inf, 0.2),
+        ({1.0: 0.3, -1.0: 0.3}, 0.25, 0.2, 0.2),
+    ):
+        own = SimpleNamespace(reach=reach, stuck=stuck, broken=broken)
+        assert _Point.proved.fget(own) == proved  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", ["gamma:0.7", "hue:40", "brightness:0.5"])
+def test_curved_changes_stay_near_their_chords(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two nodes a pixel leaves the line by at most what is said, which is little beside the whole change."""
+    monkeypatch.setattr("radii.verification.change_radius.traced", lambda _program, line, _engine, _check: line)
+    path = Change.parse(text).path(torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)))
+    bounded = SimpleNamespace(exact=None, engine=SimpleNamespace(program=None))
+    own = SimpleNamespace(path=path, bounded=bounded, engine=None)
+    strength = path.change.strength
+    line = _Point._trace(own, 0.2 * strength, strength, Limits())  # type: ignore[arg-type]
+    assert isinstance(line, Line)
+    t = (line.nodes[:-1] + line.nodes[1:]) / 2
+    middle = torch.cat([path.before_clip(own_t[None, None]).flatten(1) for own_t in t[:: max(1, len(t) // 50)]])
+    chords = ((line.images[:-1] + line.images[1:]) / 2)[:: max(1, len(t) // 50)]
+    assert ((middle - chords).abs() <= line.off + 1e-12).all()
+    assert float(line.off.max()) < 1e-5
+
+
+@torch.no_grad()
+def test_carried_rounding_covers_a_relu_that_bends() -> None:
+    """Where a value may have both signs all of its error may pass: half of it in the center, half in the radius."""
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).eval()
+    for layer, weight, bias in ((model[0], 3.0, -1.5), (model[2], 2.0, 0.0)):
+        layer.weight.fill_(weight)
+        layer.bias.fill_(bias)
+    program = read_torch(model, (1,), torch.float64)
+    nodes = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    pieces = traced(program, Line(nodes, nodes[:, None], torch.zeros(1)), Engine(program), lambda: None)
+    before = next(step.inputs[0] for step in program.steps.values() if isinstance(step, Relu))
+    last = float(pieces.trail[program.output].error)
+    for sign in (1.0, -1.0):
+        carried = carried_rounding(program, pieces, torch.tensor([[sign]], dtype=torch.float64))
+        assert float(carried) >= 2 * float(pieces.trail[before].error) + last

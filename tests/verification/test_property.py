@@ -68,6 +68,21 @@ def test_outputs_meet_a_case_strictly_where_it_is_strict() -> None:
         assert goal.met(outputs).tolist() == met, text
 
 
+def test_a_case_fails_only_where_its_bound_is_surely_positive() -> None:
+    head = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const Y_0 Real)"
+    box = "(assert (and (>= X_0 0.1) (<= X_0 0.7) (>= X_1 0.7) (<= X_1 0.9)))"
+    (goal,) = goals(parse_query(f"{head}{box}(assert (or (<= Y_0 0.5) (<= Y_0 -4)))"))
+    lowers = torch.tensor([[0.0, 0.0], [-1e-9, -1e-9], [2.0**-54, 2.0**-50], [1e-12, 1e-12]], dtype=torch.float64)
+    assert goal.failing(lowers).tolist() == [[False, False], [False, False], [False, False], [True, True]]
+    (low, high), (up, down) = goal.reach(), goal.inside()
+    for end in (goal.lower, goal.upper):  # what an end rounds to is reached, too, and what is searched lies inside
+        assert (low <= torch.minimum(goal.lower, goal.lower.float().double())).all()
+        assert ((low <= end) & (end <= high)).all()
+    assert (high >= torch.maximum(goal.upper, goal.upper.float().double())).all()
+    assert ((goal.lower <= up.double()) & (down.double() <= goal.upper)).all()
+    assert torch.equal(up, torch.tensor([0.1, 0.70000005]))
+
+
 def test_counterexamples_come_back_and_are_replayed(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(2, 2, bias=False))
     with torch.no_grad():

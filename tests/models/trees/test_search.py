@@ -49,6 +49,22 @@ def test_it_is_what_brute_force_finds(norm: Norm) -> None:
             assert truth - found.proved < 1e-6
 
 
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_error_that_the_library_does_not_confirm_ends_the_proof(norm: Norm) -> None:
+    """Its rounding may hide an error that exact sums have: then neither the error nor its absence is said."""
+    stump = OneTree(
+        np.array([0, -1, -1]), np.array([0.5, 0.0, 0.0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
+        np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+    )  # fmt: skip
+    ensemble, center = joined([stump], np.zeros(2), 1, UNIT64, 0.0), np.array([[0.25]])
+    reach = Reach(center, np.zeros((1, 1)), np.ones((1, 1)), np.ones(1), norm)
+    for predict, broken in ((lambda rows: ensemble.scores(rows).argmax(1), 0.25), (lambda rows: 0 * len(rows), np.inf)):
+        search = TreeSearch(ensemble, lambda rows, own=predict: np.broadcast_to(own(rows), len(rows)).astype(np.int64))
+        found = search.nearest(reach, 0, 0)
+        assert found.broken == pytest.approx(broken, abs=1e-6)
+        assert 0.2 < found.proved <= 0.25 + 1e-6
+
+
 def test_little_work_leaves_a_bracket_and_no_error() -> None:
     rng, wide = np.random.default_rng(3), 0
     for number in range(120):
