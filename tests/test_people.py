@@ -22,9 +22,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import radii
 from radii.attacks.by_name import attack_by_name
 from radii.attacks.suite import Member
+from radii.data.threat_on_data import ball_on
 from radii.evaluation.doctor import POINTS
 from radii.models.estimators import of_columns
-from radii.runs.component_specs import ball_on
 
 RANDOM = np.random.default_rng(0)
 TABLE = pandas.DataFrame({"income": RANDOM.normal(50, 15, 120), "home": RANDOM.choice(["own", "rent"], 120)})

@@ -15,11 +15,14 @@ from radii.attacks.apgd import APGD
 from radii.attacks.fab import FAB
 from radii.attacks.minimum_norm import MinimumNorm
 from radii.attacks.square import Square
+from radii.data._feature_rules import FeatureRules
+from radii.data.dataset import Dataset
 from radii.data.sources import load
+from radii.data.threat_on_data import ball_on
 from radii.errors import InputError
 from radii.evaluation.feature_changes import smallest_changes
+from radii.feature_limits import FeatureLimits
 from radii.randomness import stream
-from radii.runs.component_specs import ball_on
 from radii.threat import Ball
 
 RNG = np.random.default_rng(0)
@@ -332,3 +335,26 @@ def test_rows_on_an_equation_stay_on_it(tmp_path: Path) -> None:
     assert bool(found.broken.any())
     new = found.x_adv[found.broken].double()
     assert torch.allclose(new[:, 0] + new[:, 1], new[:, 2], rtol=2e-5)
+
+
+def test_what_a_table_says_holds_in_python_as_on_the_command_line() -> None:
+    """The first feature stays, the second decides and counts in tens: no row is misled within 1, all are within 3."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(11, 15, (40, 2)).astype(np.float32) * rng.choice([-1, 1], (40, 2)).astype(np.float32)
+    model = torch.nn.Linear(2, 2, bias=False)
+    model.weight.data = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
+    y = (x[:, 1] > 0).astype(np.int64)
+    rules = FeatureRules(immutable=(0,), scale=(1.0, 10.0), limits=FeatureLimits(ranges=((1, -15.0, 15.0),)))
+    table = Dataset(x, y, ("low", "high"), "lamps", rules=rules)
+    for radius, robust in ((1, 1.0), (3, 0.0)):
+        threat = f"linf:{radius},nobox"
+        scores = radii.evaluate(model, table, threat=threat)
+        assert scores.robust.proved.value == scores.robust.unbroken.value == robust
+        found = radii.attack(model, table, threat=threat)
+        assert float((~found.broken).float().mean()) == robust
+        for end in (found.x_adv, scores.x_adv):
+            assert torch.equal(end[:, 0], torch.from_numpy(x[:, 0]))
+        gate = radii.gate(model, table, f"robust({threat})>=0.5")
+        assert gate.passed == (robust == 1.0)
+    sparse = radii.attack(model, table, threat="l0:1")
+    assert torch.equal(sparse.x_adv[:, 0], torch.from_numpy(x[:, 0]))

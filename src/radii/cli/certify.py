@@ -157,7 +157,8 @@ def _write_properties(
     choice: tuple[int, int],
 ) -> None:
     """The network as ONNX and a VNN-LIB property for every point and radius; ``choice`` is points and seed."""
-    from radii.runs.component_specs import ball_on, choose_rows
+    from radii.data.threat_on_data import ball_on
+    from radii.runs.component_specs import choose_rows
     from radii.runs.model_source import load_model
     from radii.threat import Ball
     from radii.verification.vnnlib import write_instances

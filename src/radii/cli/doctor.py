@@ -47,10 +47,11 @@ def _examine(
     choice: tuple[Path | None, options.ModelInterface, int],
 ) -> Diagnosis:
     """The findings; a model that cannot be used with the data is one of them."""
+    from radii.data.threat_on_data import ball_on
     from radii.errors import InputError
     from radii.evaluation.doctor import POINTS, Diagnosis, examined, refused
     from radii.models.classifier import torch_device
-    from radii.runs.component_specs import DataSpec, ball_on, choose_rows
+    from radii.runs.component_specs import DataSpec, choose_rows
     from radii.runs.model_source import load_model
     from radii.studies.assessment_defaults import usual_threat
     from radii.threat import Ball

@@ -55,6 +55,17 @@ def _is_loader(x: Any) -> bool:
     return hasattr(x, "dataset") and hasattr(x, "batch_size")
 
 
+def dataset_of(x: Any) -> Data | None:
+    """The dataset that ``x`` is or names, one split for both if it is one; None where it is none."""
+    if isinstance(x, str):
+        from radii.data.sources import load
+
+        return load(x)
+    if isinstance(x, Dataset):
+        return Data(x, x, x.name)
+    return x if isinstance(x, Data) else None
+
+
 def separated(x: Any, y: Any) -> tuple[Any, Any, tuple[str, ...]]:
     """Inputs and labels of something that holds both, and the names of its classes; empty where it knows none.
 
@@ -64,14 +75,8 @@ def separated(x: Any, y: Any) -> tuple[Any, Any, tuple[str, ...]]:
     """
     if not holds_labels(x):
         raise InputError(f"y must be the labels of the inputs, got {brief(y)}; without it x must be {FORMS}.")
-    if isinstance(x, str):
-        from radii.data.sources import load
-
-        x = load(x)
-    if isinstance(x, Data):
-        x = x.test
-    if isinstance(x, Dataset):
-        return *x.tensors(), x.classes
+    if (data := dataset_of(x)) is not None:
+        return *data.test.tensors(), data.classes
     if _is_frame(x):
         name = _label_of([str(column) for column in x.columns], y)
         return x.drop(columns=[name]), x[name].to_numpy(), ()

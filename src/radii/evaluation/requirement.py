@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from radii.change import Change, threat_of
-from radii.data.dataset import Dataset
+from radii.data.dataset import Data, Dataset
+from radii.data.threat_on_data import threat_on
 from radii.errors import InputError, unknown_name
 from radii.threat import Ball
 
@@ -77,16 +78,8 @@ class Requirement:
         return f"{self.measure}({inside})" if inside else self.measure
 
     def on(self, data: Dataset) -> Requirement:
-        """The same for ``data``: without a box where its features have none, and with its fixed features."""
-        if not isinstance(self.ball, Ball):
-            return self
-        fixed = {*self.ball.fixed, *(() if data.rules is None else data.rules.fixed)}
-        ball = self.ball.changed(fixed=tuple(sorted(fixed)), box=data.box and self.ball.box)
-        if ball.unit and not ball.scale:
-            from radii.models.adapter import in_deviations  # loaded where it is asked for
-
-            ball = in_deviations(ball, data.tensors()[0])
-        return replace(self, ball=ball)
+        """The same for ``data``: in its units, with what stays fixed, and with its limits."""
+        return replace(self, ball=threat_on(self.ball, Data(data, data, data.name))) if self.ball else self
 
     def __str__(self) -> str:
         return f"{self.subject}>={self.floor:g}"

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar, cast
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ from radii.networks.calling import ask, frozen, predicted_class, probe
 from radii.networks.frozen import Frozen
 from radii.networks.model_state import foreign_behavior, has_global_hooks
 from radii.threat import Allowed, Ball
+
+if TYPE_CHECKING:
+    from radii.data.dataset import Data
+    from radii.sparse import Sparse
 
 Outputs = Literal["auto", "logits", "probabilities"]
 ModelLike = nn.Module | Callable[..., Any] | Any
@@ -44,9 +48,17 @@ class Prepared:
     x: Tensor
     y: Tensor
     fixed: tuple[int, ...] = ()  # features that stand for words
+    data: Data | None = None  # where the inputs are those of a dataset
 
     def within(self, ball: B) -> B:
-        """``ball`` with the features of words unchanged, and a radius ``sd`` in standard deviations of the inputs."""
+        """``ball`` as it is on the dataset of the inputs.
+
+        Without one: with the features of words unchanged, and a radius ``sd`` in standard deviations of the inputs.
+        """
+        if self.data is not None:
+            from radii.data.threat_on_data import attack_threat_on  # loaded where it is asked for
+
+            return cast(B, attack_threat_on(cast("Ball | Sparse", ball), self.data))
         fixed = tuple(sorted({*ball.fixed, *self.fixed} - {f for group in ball.limits.groups for f in group}))
         if not isinstance(ball, Ball) or not ball.unit or ball.scale:
             return ball.changed(fixed=fixed) if self.fixed else ball
@@ -73,10 +85,12 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
         nhwc: images have their channels last; a function gets them so, a torch module gets channels first.
     """
     known: tuple[str, ...] = ()
+    data: Data | None = None
     if y is None or isinstance(y, str):
-        from radii.data.examples import separated
+        from radii.data.examples import dataset_of, separated
 
-        x, y, known = separated(x, y)
+        data = dataset_of(x)
+        x, y, known = separated(data or x, y)
     if isinstance(model, str | Path):
         from radii.models.io.by_name import open_named
 
@@ -113,7 +127,7 @@ def prepare(model: ModelLike, x: Any, y: Any, *, outputs: Outputs = "auto", nhwc
     count = int(labels.max()) + 1 if len(labels) else 0
     module = adapt(model, inputs, outputs=outputs, nhwc=nhwc, classes=count, names=names or words_of(y))
     check_predictions(model, module, inputs)
-    return Prepared(module, inputs, labels, fixed)
+    return Prepared(module, inputs, labels, fixed, data)
 
 
 def adapt(

@@ -14,6 +14,7 @@ from radii import progress
 from radii.change import Change, threat_of
 from radii.change_kinds import GRID
 from radii.data.dataset import Data
+from radii.data.threat_on_data import threat_on
 from radii.errors import InputError, checked
 from radii.evaluation.evaluate import look_first
 from radii.evaluation.paired import unlike_attacks
@@ -21,7 +22,7 @@ from radii.evaluation.requirement import Requirement
 from radii.evaluation.scores import Scores
 from radii.geometry.audit import Audit
 from radii.models.classifier import torch_device
-from radii.runs.component_specs import DataSpec, choose_rows, threat_on
+from radii.runs.component_specs import DataSpec, choose_rows
 from radii.runs.executors import run_steps
 from radii.runs.model_source import ModelSource, command_words, load_model
 from radii.runs.planning import data_spec

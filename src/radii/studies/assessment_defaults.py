@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from radii.data.dataset import Data, Preprocessing
+from radii.data.threat_on_data import ball_on, extreme_spreads
 from radii.geometry.separation import separation
-from radii.runs.component_specs import DataSpec, ball_on, extreme_spreads
+from radii.runs.component_specs import DataSpec
 from radii.runs.planning import train_step
 from radii.runs.steps import Train
 from radii.threat import Ball

@@ -12,11 +12,12 @@ from pydantic import Field, field_validator
 
 from radii.attacks.by_name import attack, attack_by_name
 from radii.change import Change
+from radii.data.threat_on_data import attack_threat_on
 from radii.evaluation.accuracy import accuracy
 from radii.evaluation.feature_changes import RowChange, smallest_changes
 from radii.models.classifier import predict, torch_device
 from radii.registry import is_import_path
-from radii.runs.component_specs import DataSpec, attack_threat_on, choose_rows
+from radii.runs.component_specs import DataSpec, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.record_files import read_record, write_record
 from radii.runs.step import Step

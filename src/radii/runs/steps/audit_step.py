@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from radii.data.dataset import Data
+from radii.data.threat_on_data import ball_on
 from radii.errors import InputError
 from radii.geometry.audit import Audit, AuditSize, audit, planned_bytes
 from radii.geometry.search.engine import Work
 from radii.process import search_threads
 from radii.runs.audit_record import AuditResult
-from radii.runs.component_specs import DataSpec, ball_on
+from radii.runs.component_specs import DataSpec
 from radii.runs.record_files import read_record, write_record
 from radii.runs.step import Step
 from radii.runs.store import Run, Workspace

@@ -18,12 +18,13 @@ from radii.certificates.methods import AUTO, check_method
 from radii.change import Change
 from radii.confidence_interval import certified_accuracy_of_distribution
 from radii.data.dataset import Data
+from radii.data.threat_on_data import ball_on, threat_on
 from radii.errors import InputError
 from radii.evaluation.accuracy import accuracy, certified_curve
 from radii.models.classifier import torch_device
 from radii.models.lipschitz.network_bound import LipschitzBound, lipschitz_bound
 from radii.runs.certification import POINTS, CertifiedPoints, SplitPoints
-from radii.runs.component_specs import DataSpec, ball_on, choose_rows, threat_on
+from radii.runs.component_specs import DataSpec, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.record_files import write_record
 from radii.runs.step import Step, model_setup

@@ -19,12 +19,13 @@ from radii.certificates.methods import AUTO
 from radii.change import Change, Threat
 from radii.change_kinds import GRID
 from radii.data.dataset import Data
+from radii.data.threat_on_data import threat_on
 from radii.errors import InputError
 from radii.evaluation.evaluate import evaluate, joined
 from radii.evaluation.scores import PointTable, Scores
 from radii.models.adapter import BlackBox
 from radii.models.classifier import torch_device
-from radii.runs.component_specs import DataSpec, choose_rows, threat_on
+from radii.runs.component_specs import DataSpec, choose_rows
 from radii.runs.model_source import LoadedModel, ModelSource, load_model
 from radii.runs.record_files import read_record, write_record
 from radii.runs.step import Step, model_setup

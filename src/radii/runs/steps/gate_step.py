@@ -9,13 +9,14 @@ from typing import ClassVar, Self
 from pydantic import Field, field_validator
 
 from radii.attacks import GRADIENT_FREE
+from radii.data.threat_on_data import threat_on
 from radii.errors import InputError
 from radii.evaluation.gate import gate
 from radii.evaluation.gate_result import Former, GateResult, Rates
 from radii.evaluation.requirement import Requirement
 from radii.models.classifier import torch_device
 from radii.runs._gate_record import GateSetup, GateStepResult
-from radii.runs.component_specs import DataSpec, FileSpec, choose_rows, threat_on
+from radii.runs.component_specs import DataSpec, FileSpec, choose_rows
 from radii.runs.model_source import ModelSource, load_model
 from radii.runs.step import Step
 from radii.runs.store import Workspace
