@@ -139,7 +139,7 @@ def test_one_point_classes_are_named_together(photos: Path) -> None:
     for word in ("eel", "fox"):
         (photos / word).mkdir()
         picture().save(photos / word / "only.png")
-    with pytest.raises(InputError, match=r"class 2, 3 has one point only"):
+    with pytest.raises(InputError, match=r"2 classes \(2, 3\) have one point only"):
         load(str(photos))
 
 

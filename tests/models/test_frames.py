@@ -34,7 +34,8 @@ def test_columns_of_numbers_are_proved_as_arrays_are(caplog: pytest.LogCaptureFi
 
 
 def test_columns_in_another_order_are_not_read_as_if_they_were_in_the_model_s() -> None:
-    from radii.models.estimators import Columns, OnColumns
+    from radii.data.columns import Columns
+    from radii.models.estimators import OnColumns
 
     model = logistic()
     assert OnColumns(model, Columns.of_frame(NUMBERS)).plain is model
@@ -42,7 +43,7 @@ def test_columns_in_another_order_are_not_read_as_if_they_were_in_the_model_s() 
 
 
 def test_categories_of_pandas_stay_categories() -> None:
-    from radii.models.estimators import Columns
+    from radii.data.columns import Columns
 
     frame = pandas.DataFrame({"job": pandas.Categorical(["cook", "nurse"] * 3, ["clerk", "cook", "nurse"])})
     columns = Columns.of_frame(frame)

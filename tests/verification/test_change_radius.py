@@ -320,13 +320,16 @@ def test_a_head_is_part_of_the_network() -> None:
         assert scores.points.proved_radius == pytest.approx(plain.points.proved_radius, rel=0.05)
 
 
-def test_a_lead_must_exceed_the_rounding_of_both_scores() -> None:
+def test_a_lead_must_exceed_the_rounding_of_both_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what the model's last operation asks beside; measured rounding is that of a lead already."""
-    own = SimpleNamespace(label=1, slack=0.5, bounded=SimpleNamespace(margin=0.01))
+    carried = torch.tensor([float("nan"), 0.2], dtype=torch.float64)  # the rounding of a lead, where it is known better
+    monkeypatch.setattr("radii.verification.change_radius.carried_rounding", lambda *_: carried)
+    bounded_network = SimpleNamespace(margin=0.01, exact=None)
+    own = SimpleNamespace(label=1, slack=0.5, bounded=bounded_network, _rows=lambda: None)
     outputs, slack = torch.zeros(2, 3), torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64)
     bounded = _Point._slacks(own, SimpleNamespace(outputs=outputs, slack=slack))  # type: ignore[arg-type]
     measured = _Point._slacks(own, SimpleNamespace(outputs=outputs, slack=None))  # type: ignore[arg-type]
-    assert bounded.tolist() == pytest.approx([0.31, 0.51])
+    assert bounded.tolist() == pytest.approx([0.31, 0.21])
     assert measured.tolist() == pytest.approx([0.51, 0.51])
 
 

@@ -33,6 +33,7 @@ from radii.untrusted_text import check_file
 BUNDLED = "digits"
 UNDECODED = "not decoded yet: "  # before the name of a dataset, where its digests are not known
 RESTRICTED = "restricted-imagenet"  # made from an ImageNet folder of the user's own
+SHOWN = 5  # classes that a sentence names
 PATH_HINT = "Or give the path of a folder of images by class, a CSV, parquet or .npz file, or hf:OWNER/NAME."
 
 
@@ -266,7 +267,8 @@ def split_rows(y: NDArray[np.int64], name: str) -> tuple[NDArray[np.int64], NDAr
     labels, counts = np.unique(y, return_counts=True)
     if (counts < 2).any():
         single = labels[counts < 2].tolist()
-        which = f"class {single[0]} has" if len(single) == 1 else f"{len(single)} classes have"
+        shown = ", ".join(map(str, single[:SHOWN])) + (", …" if len(single) > SHOWN else "")
+        which = f"class {shown} has" if len(single) == 1 else f"{len(single)} classes ({shown}) have"
         raise InputError(
             f"{name} has no test split, and {which} one point only, which cannot be divided. Give every class two "
             "points at least, or both splits: train/ and test/."
