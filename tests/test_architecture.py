@@ -24,7 +24,7 @@ FLOOR = {
             ("files", "feature_limits"),
             ("threat", "change_pixels"),
             ("change",),
-            ("sparse",),
+            ("sparse_threat",),
             ("data",),
             ("geometry",),
             ("networks",),

@@ -16,7 +16,7 @@ from radii.attacks.sparse import SparseAttack
 from radii.errors import InputError
 from radii.feature_limits import FeatureLimits
 from radii.randomness import stream
-from radii.sparse import Sparse
+from radii.sparse_threat import Sparse
 from radii.threat import Ball
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from radii.cli.runs import _what
-from radii.sparse import attack_threat_of
+from radii.sparse_threat import attack_threat_of
 
 SMALL = ("--model", "lenet5", "model.widen=0.125", "epochs=2", "batch_size=128")
 

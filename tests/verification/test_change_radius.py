@@ -18,7 +18,7 @@ from radii.errors import ContradictionError, InputError
 from radii.networks.operations.activations import Relu
 from radii.networks.read_torch import read_torch
 from radii.verification._carried_rounding import carried_rounding
-from radii.verification._pieces import Line, TooManyPiecesError, is_piecewise_linear, traced
+from radii.verification._linear_pieces import Line, TooManyPiecesError, is_piecewise_linear, traced
 from radii.verification.answer import Limits
 from radii.verification.change_radius import _Point, change_radii
 from radii.verification.true_radius import RadiusBracket

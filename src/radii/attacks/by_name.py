@@ -11,7 +11,7 @@ from radii.change import Change, given_threat
 from radii.errors import InputError, checked
 from radii.models.adapter import ModelLike, Outputs, prepare
 from radii.randomness import stream
-from radii.sparse import Sparse, attack_threat_of
+from radii.sparse_threat import Sparse, attack_threat_of
 from radii.threat import Ball
 
 

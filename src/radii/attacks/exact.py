@@ -18,9 +18,9 @@ from radii.models.classifier import check_inputs, predict
 from radii.models.estimators import check_words
 from radii.models.feature_reach import Floats, Reach
 from radii.models.linear.affine_scores import TINY32, AffineScores
+from radii.models.linear.category_swaps import SwapSets, least_lengths, swapped_to
 from radii.models.linear.halfspace import lengths
 from radii.models.linear.read import affine_scores
-from radii.models.linear.swaps import SwapSets, least_lengths, swapped_to
 from radii.threat import Ball, Norm, per_row
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from radii.change import Change
 from radii.errors import InputError
 from radii.models.adapter import BlackBox
 from radii.models.linear.read import affine_scores
-from radii.sparse import Sparse
+from radii.sparse_threat import Sparse
 from radii.threat import Ball, per_row
 
 NAME = "sparse"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from radii.bounds.linear_norms import linear_norms
 from radii.bounds.provably_robust import Bounded
-from radii.certificates._own_network import about
+from radii.certificates._model_comparison import about
 from radii.certificates.certificate import Certificate
 from radii.certificates.lipschitz import DifferenceError, margin_radius
 from radii.errors import InputError

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from radii.bounds.provably_robust import ASSUMPTIONS, Bounded
-from radii.certificates._own_network import about
+from radii.certificates._model_comparison import about
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.certificates.margin import trained_bound
 from radii.certificates.methods import (

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from radii import progress
 from radii.bounds.provably_robust import ASSUMPTIONS
-from radii.certificates._own_network import about
+from radii.certificates._model_comparison import about
 from radii.certificates.certificate import Certificate
 from radii.certificates.methods import REGION, ROOT, Request
 from radii.errors import InputError

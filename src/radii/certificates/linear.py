@@ -2,7 +2,7 @@
 
 Class y holds while z_y(x') - z_c(x') exceeds 0 for all c. Each is affine, so the least move that ends it is a
 closed form in L1, L2 and Linf, with limits and scales of features (:mod:`radii.models.linear.halfspace`) and swaps of
-categories (:mod:`radii.models.linear.swaps`). The model
+categories (:mod:`radii.models.linear.category_swaps`). The model
 computes z up to rounding, which is taken off before: the radius is smaller than the true one by this share alone.
 """
 
@@ -19,9 +19,9 @@ from radii.models.classifier import check_inputs, predict
 from radii.models.feature_reach import Floats, Reach
 from radii.models.heads import assumed
 from radii.models.linear.affine_scores import LARGEST32, TINY32, UNIT64, AffineScores, growth
+from radii.models.linear.category_swaps import SwapSets, least_lengths
 from radii.models.linear.halfspace import lengths
 from radii.models.linear.read import affine_scores
-from radii.models.linear.swaps import SwapSets, least_lengths
 from radii.networks.model_state import ModelState
 
 NUMBERS = 2_000_000  # of one array

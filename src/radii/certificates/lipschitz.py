@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from radii import progress
-from radii.certificates._own_network import about
+from radii.certificates._model_comparison import about
 from radii.certificates.certificate import Arithmetic, Certificate
 from radii.errors import InputError
 from radii.models.classifier import check_inputs

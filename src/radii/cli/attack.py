@@ -55,7 +55,7 @@ def attack(
     from radii.attacks.by_name import attack_by_name, checked_name
     from radii.runs.component_specs import DataSpec
     from radii.runs.steps import AttackStep
-    from radii.sparse import attack_threat_of
+    from radii.sparse_threat import attack_threat_of
     from radii.threat import Ball
 
     attack_by_name(name or "apgd-ce")  # what an import path names must be an attack

@@ -431,7 +431,7 @@ def _check_words(values: Mapping[str, Any], command: str) -> None:
         command: its name; only those of ``TAKE_CHANGES`` take changes of images as threats.
     """
     from radii.change import threat_of
-    from radii.sparse import attack_threat_of
+    from radii.sparse_threat import attack_threat_of
     from radii.threat import Ball
 
     def typed(*names: str) -> list[str]:

@@ -153,7 +153,7 @@ def _what(spec: dict[str, Any]) -> str:
     ]
     parts += [Path(part["path"]).name for key in ("network", "query") if isinstance(part := spec.get(key), dict)]
     if isinstance(threat := spec.get("ball"), dict):
-        from radii.sparse import stored_threat
+        from radii.sparse_threat import stored_threat
 
         parts.append(str(stored_threat(threat)))
     return " ".join(part for part in parts if part)

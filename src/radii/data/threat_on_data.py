@@ -9,7 +9,7 @@ import numpy as np
 from radii.change import Change
 from radii.data.dataset import Data
 from radii.errors import InputError
-from radii.sparse import Sparse, with_ranges
+from radii.sparse_threat import Sparse, with_ranges
 from radii.threat import Ball
 
 UNLIKE = 10.0  # spreads of columns that differ by a larger factor are taken for different units

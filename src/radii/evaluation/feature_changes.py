@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radii.sparse import Sparse
+from radii.sparse_threat import Sparse
 from radii.tables import Field, Table, table
 from radii.threat import NORM_NAMES, Ball
 

@@ -30,7 +30,7 @@ from radii.threat import Allowed, Ball
 
 if TYPE_CHECKING:
     from radii.data.dataset import Data
-    from radii.sparse import Sparse
+    from radii.sparse_threat import Sparse
 
 Outputs = Literal["auto", "logits", "probabilities"]
 ModelLike = nn.Module | Callable[..., Any] | Any

@@ -18,7 +18,7 @@ from radii.networks.operations.linear_maps import Convolution, Dense, LinearMap,
 from radii.networks.operations.operation import Operation
 from radii.networks.operations.pooling import MaxPool
 from radii.networks.program import Program
-from radii.verification._pieces import Passage, Pieces, secant_slopes
+from radii.verification._linear_pieces import Passage, Pieces, secant_slopes
 
 OWN = 2.0**-36  # rounding of the rows, relative to |W| |row|, for up to 2^16 summands
 UP = 1 + 2.0**-20

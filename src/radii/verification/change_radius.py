@@ -32,7 +32,7 @@ from radii.networks.calling import ask, frozen, predicted_class
 from radii.threat import Ball
 from radii.verification._behind_change import behind
 from radii.verification._carried_rounding import carried_rounding
-from radii.verification._pieces import Line, Pieces, TooManyPiecesError, is_piecewise_linear, traced
+from radii.verification._linear_pieces import Line, Pieces, TooManyPiecesError, is_piecewise_linear, traced
 from radii.verification._runnable_network import Deployed
 from radii.verification.answer import Limits, OutOfTimeError
 from radii.verification.true_radius import TOLERANCE, RadiusBracket, decide, true_radii

@@ -28,7 +28,7 @@ def of_estimator(estimator: Any) -> TreeEnsemble:
     if name in ("sklearn.GridSearchCV", "sklearn.RandomizedSearchCV"):
         return of_estimator(estimator.best_estimator_)
     if name in ("sklearn.Pipeline", "radii.OnColumns"):
-        from radii.models.trees.behind_columns import of_pipeline
+        from radii.models.trees.pipelines import of_pipeline
 
         return of_pipeline(estimator, of_estimator)
     if name not in READERS:

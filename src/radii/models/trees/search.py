@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from radii.models.feature_reach import Floats, Reach
 from radii.models.trees._kernels import FOUND, OPEN, leaves_of, restricted, search
-from radii.models.trees.discrete import DiscreteCells, Leaves
+from radii.models.trees.discrete_features import DiscreteCells, Leaves
 from radii.models.trees.ensemble import TreeEnsemble
 from radii.threat import Norm
 

@@ -23,7 +23,7 @@ from radii.runs.record_files import read_record, write_record
 from radii.runs.step import Step
 from radii.runs.step_results import AttackStepResult
 from radii.runs.store import Run, Workspace
-from radii.sparse import AttackThreat, Sparse
+from radii.sparse_threat import AttackThreat, Sparse
 from radii.threat import Ball
 
 INPUTS = "adversarial.safetensors"
