@@ -20,7 +20,7 @@ from .models.lipschitz.network_bound import lipschitz_bound
 from .runs.executors.dispatch import FailedStepsError
 from .runs.planning import train
 from .runs.store import Store
-from .sparse import Sparse
+from .sparse_threat import Sparse
 from .studies.assess import assess
 from .studies.scaling_forecast import forecast
 from .tables import Table
