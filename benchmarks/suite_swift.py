@@ -1,7 +1,9 @@
-"""The suite `swift` beside the original AutoAttack on three public robust networks: CPU time and points broken by one.
+"""The suite `swift` beside the original AutoAttack on robust networks: CPU time, and points that one of them breaks.
 
-Networks of `../shared/models` (`RADII_MODELS`) at the radius of their training, the original of `../shared/peers`
-(`RADII_PEERS`); 50 test images of CIFAR-10 each, about five CPU minutes; with --quick ten images of one network.
+The original of `../shared/peers` (`RADII_PEERS`), 200 test images of CIFAR-10 for each network. Part ``public``: three
+networks of `../shared/models` (`RADII_MODELS`) at the radius of their training, about a quarter of a CPU hour. Part
+``recipe``: the recipe ``robust`` at Linf 8/255 and budget ``smoke``, trained if the store (`RADII_RUNS`) has it not.
+With --quick ten images of one network.
 """
 
 from __future__ import annotations
@@ -11,23 +13,26 @@ import sys
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from harness import Figure, cpu_seconds, figure, main
 from public_networks import NETWORKS, public_network
 from radii.attacks.suite import members, run_suite
 from radii.data import sources
 from radii.models.classifier import predict
+from radii.models.io.bundle import load_bundle
+from radii.runs.planning import data_spec, named_training
+from radii.runs.store import Store
 from radii.threat import Ball
 
 PEERS = Path(os.environ.get("RADII_PEERS", "../shared/peers"))
 
 
-def beside(name: str, points: int) -> list[Figure]:
+def beside(name: str, net: nn.Module, ball: Ball, points: int = 200) -> list[Figure]:
     """Both on the first ``points`` test images; a success of theirs counts in the closed ball, asked again."""
     sys.path.insert(0, str(PEERS))  # before this folder, whose autoattack.py is another
     from autoattack import AutoAttack
 
-    net, ball = public_network(name), Ball("linf", NETWORKS[name])
     x, y = sources.load("cifar10").test.tensors(slice(0, points))
     theirs, ours = [], []
     original = AutoAttack(net, norm="Linf", eps=ball.radius, version="standard", device="cpu", seed=0, verbose=False)
@@ -43,12 +48,21 @@ def beside(name: str, points: int) -> list[Figure]:
     ]
 
 
-def run(quick: bool) -> list[Figure]:
-    """All figures."""
-    torch.manual_seed(0)
-    names, points = (["cifar_wide"], 10) if quick else (list(NETWORKS), 50)
-    return [one for name in names for one in beside(name, points)]
+def public(quick: bool) -> list[Figure]:
+    """The networks that others trained."""
+    names, points = (["cifar_wide"], 10) if quick else (list(NETWORKS), 200)
+    return [one for name in names for one in beside(name, public_network(name), Ball("linf", NETWORKS[name]), points)]
+
+
+def recipe(quick: bool) -> list[Figure]:
+    """Our own."""
+    if quick:
+        return []
+    store, ball = Store.default(), Ball.parse("linf:8/255")
+    step = named_training(data_spec("cifar10", store), recipe="robust", budget="smoke", threat=ball)
+    return beside("the robust recipe, smoke", load_bundle(store.ensure(step).folder)[0].eval(), ball)
 
 
 if __name__ == "__main__":
-    main(run)
+    torch.manual_seed(0)
+    main({"public": public, "recipe": recipe})
