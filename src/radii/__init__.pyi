@@ -17,6 +17,7 @@ from .models.adapter import BlackBox
 from .models.classifier import Classifier
 from .models.io.export import export
 from .models.lipschitz.network_bound import lipschitz_bound
+from .runs.comparison import compare
 from .runs.executors.dispatch import FailedStepsError
 from .runs.planning import train
 from .runs.store import Store
@@ -53,6 +54,7 @@ __all__ = [
     "certificates",
     "certify",
     "check_proof",
+    "compare",
     "data",
     "doctor",
     "evaluate",

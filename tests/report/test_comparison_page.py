@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from radii.errors import InputError
+from radii.evaluation.comparison import successes
 from radii.report.board_page import page as board_page
 from radii.report.comparison_page import comment, page, pairs, verdict
 from radii.report.html import Bars, Issues, render
-from radii.runs.comparison import compare, successes
+from radii.runs.comparison import compare_runs as compare
 from radii.runs.planning import data_spec, train_step
 from radii.runs.standings import board
 from radii.runs.steps import Evaluate

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from radii.runs.comparison import compare
+from radii.runs.comparison import compare_runs as compare
 from radii.runs.planning import data_spec, train_step
 from radii.runs.steps import Evaluate
 from radii.runs.store import Run, Store

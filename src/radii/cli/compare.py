@@ -22,9 +22,9 @@ def compare(
     terminal.check_one_stdout(json, markdown)
     folder = options.open_store(store)
     chosen = [folder.find(name) for name in runs]
-    from radii.runs.comparison import compare as compare_
+    from radii.runs.comparison import compare_runs
 
-    found = compare_(chosen)
+    found = compare_runs(chosen)
     console = terminal.show("-" if markdown == "-" else json)
     console.print(terminal.table(found.table()))
     console.print(terminal.table(found.difference_table()))

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radii.change import threat_words
+from radii.evaluation.comparison import successes
 from radii.evaluation.curves import curve_chart
 from radii.evaluation.paired import PairedDifference, unlike_attacks, unlike_certificates
 from radii.report.explorer import Explorer, State, View
 from radii.report.html import Bar, Bars, Commands, Issue, Issues, Report, Section
 from radii.report.points import facts, looks, sort_keys
 from radii.report.result_files import code
-from radii.runs.comparison import RunComparison, successes
+from radii.runs.comparison import RunComparison
 from radii.tables import ChartSpec, format_radius, listed
 
 WORDS = {"clean": "classified correctly", "proved": "proved", "unbroken": "unbroken"}

@@ -11,7 +11,7 @@ from radii.change import Threat, threat_words
 from radii.errors import InputError
 from radii.evaluation.accuracy import Accuracy, Bracket
 from radii.evaluation.scores import BESIDE
-from radii.runs.comparison import Effort, short_label
+from radii.runs.comparison import effort_of, short_label
 from radii.runs.step import from_json
 from radii.runs.step_results import EvaluateResult
 from radii.runs.steps.evaluate_step import Evaluate
@@ -132,7 +132,7 @@ def board(runs: Iterable[Run]) -> Board:
 
 def _contest(step: Evaluate, result: EvaluateResult) -> Contest:
     attacks = " + ".join([result.suite, *(name for name in BESIDE if name in result.passes)])
-    effort = Effort.of(step, attacks, result.certificate)
+    effort = effort_of(step, attacks, result.certificate)
     digest = step.data.test if step.split == "test" else step.data.train
     proofs = "" if step.certify else "no proofs were tried"
     return Contest(step.data.source, digest, step.split, step.ball, effort.attacks, proofs, result.points, step.seed)
