@@ -9,7 +9,7 @@ verification). The clock is CPU time of the training on one thread. The recipe w
 Trainings are steps of the run store: found in ``$RADII_RUNS`` if they are done,
 continued if they were killed. ``minute`` trains for about a core-minute,
 ``twenty`` for twenty, ``night`` for up to two hours, ``linf`` for half a minute and for nine;
-``prototypes`` trains 200 points for each digit and proves them in the box.
+``prototypes`` judges 300 points for each digit and proves them in the box.
 ``peers`` gives the convolutional networks, ours and orthogonium's, the CPU time of ``minute``. ``--quick`` measures the
 first figure alone, in about three minutes.
 """
@@ -49,9 +49,9 @@ RADII = {"36/255": 36 / 255, "72/255": 72 / 255, "108/255": 108 / 255, "1": 1.0,
 PEERS = ("aol", "cpl", "sll", "liresnet")
 CLOCK_STEPS = 20
 PROTOTYPES: dict[str, Any] = {
-    "steps": 4000, "batch_size": 1000, "test_every": 0, "augmentation": {"affine": 0.1},
+    "steps": 3000, "batch_size": 1000, "test_every": 0, "augmentation": {"affine": 0.05},
     "optimizer": {"kind": "adam", "schedule": "linear", "lr": 0.01},
-    "model": {"count": 200}, "method": {"box": False},
+    "model": {"count": 300}, "method": {"box": False},
 }  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def prototypes(quick: bool) -> list[Figure]:
         return []
     run, (x, y) = store.ensure(step), step.data.load().test.tensors()
     certificate = prototype_faces.certify(load_bundle(run.folder)[0], x, "l2", (0.0, 1.0))
-    right, name = certificate.prediction == y, "mnist at l2:1.58, 200 prototypes for each class"
+    right, name = certificate.prediction == y, "mnist at l2:1.58, 300 prototypes for each class"
     shares = {key: float((right & (certificate.radius >= r)).double().mean()) for key, r in RADII.items()}
     spent = [] if run.cpu_seconds is None else [figure(f"{name}: core-minutes", run.cpu_seconds / 60, 22)]
     return [

@@ -14,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
+import radii
 from pages import blocks, run_page, same
 from radii.cli.main import COMMANDS, load_command
 from radii.data import sources
@@ -176,3 +177,8 @@ def test_paragraphs_are_short() -> None:
 def test_the_readme_can_be_read_in_five_minutes() -> None:
     words = re.findall(r"\w\S*", (ROOT / "README.md").read_text())
     assert len(words) <= 1050
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "index.md").read_text()
+    assert [name for name in radii.__all__ if name != "__version__" and f"radii.{name}" not in page] == []
