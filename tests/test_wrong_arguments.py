@@ -17,8 +17,8 @@ from radii.errors import InputError, _annotation, _check_kind, _kind, checked
 from radii.threat import Ball
 
 FUNCTIONS = [
-    "assess", "attack", "audit", "certify", "check_proof", "doctor", "evaluate", "export", "forecast", "gate",
-    "lipschitz_bound", "load", "train", "verify",
+    "assess", "attack", "audit", "certify", "check_proof", "compare", "doctor", "evaluate", "export", "forecast",
+    "gate", "lipschitz_bound", "load", "train", "verify",
 ]  # fmt: skip
 ODD = [None, -1, 0.5, float("nan"), "a", (), object(), [float("nan")], True, torch.zeros(2, 2), np.zeros(3), {}]
 X, Y = torch.rand(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3

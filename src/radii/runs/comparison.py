@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from radii.errors import InputError, brief
+from radii.errors import InputError, brief, checked
 from radii.evaluation.comparison import Comparison, Effort, compare_scores, differences_of
 from radii.evaluation.scores import Scores
 from radii.runs.component_specs import DataSpec
@@ -35,6 +35,7 @@ class RunComparison(Comparison):
     runs: Mapping[str, str]
 
 
+@checked
 def compare(evaluations: Mapping[str, Scores] | Sequence[Run | str], *, store: Store | None = None) -> Comparison:
     """Compare evaluations of several models on the points that all of them have; the first is the base.
 
