@@ -25,6 +25,13 @@ def scores(tilt: float, points: int = 200, threat: str = "linf:0.1", **settings:
     return radii.evaluate(linear(tilt), X[:points], Y[:points], threat, alarms=False, **settings)  # type: ignore[arg-type]
 
 
+def other_inputs() -> radii.Scores:
+    """Of other points with the same labels."""
+    x = X.clone()
+    x[:, 1] = 1 - x[:, 1]
+    return radii.evaluate(linear(0.0), x, Y, "linf:0.1", alarms=False)
+
+
 def test_paired_counts_are_those_of_the_points() -> None:
     own = {"straight": scores(0.0), "tilted": scores(0.4)}
     found = radii.compare(own)
@@ -52,11 +59,13 @@ def test_shares_that_were_measured_unlike_have_no_difference() -> None:
         ({"one": scores(0.0)}, "at least two"),
         ({"one": scores(0.0), "other": scores(0.0, 100)}, "differ in the number of points"),
         ({"one": scores(0.0), "other": scores(0.0, threat="linf:0.2")}, "differ in the threat"),
+        ({"one": scores(0.0), "other": other_inputs()}, "differ in the inputs"),
         ({"one": scores(0.0), "other": 3}, "results of radii.evaluate, got 3 as 'other'"),
         ([scores(0.0), scores(0.4)], "a dictionary of results of radii.evaluate by name"),
         ("evaluate-12ab", "a list of runs"),
+        (3, "a list of runs, got 3"),
     ],
-    ids=["one", "points", "threat", "number", "list", "word"],
+    ids=["one", "points", "threat", "inputs", "number", "list", "word", "neither"],
 )
 def test_what_cannot_be_compared_is_refused(asked: object, said: str) -> None:
     with pytest.raises(InputError, match=said):

@@ -155,6 +155,9 @@ def compare_scores(scores: Mapping[str, Scores]) -> Comparison:
                 raise InputError(
                     f"{first!r} and {name!r} differ in {what}; only evaluations of the same can be compared."
                 )
+        kept = ~scores[first].points.broken & ~own.points.broken  # there both have the clean inputs
+        if not np.array_equal(scores[first].x_adv.cpu().numpy()[kept], own.x_adv.cpu().numpy()[kept]):
+            raise InputError(f"{first!r} and {name!r} differ in the inputs; only like evaluations can be compared.")
     efforts = {
         name: Effort(own.attacks, own.certificate_method or "none", (own.certificate_method is not None, 0.0))
         for name, own in scores.items()

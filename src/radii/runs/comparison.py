@@ -55,7 +55,8 @@ def compare(evaluations: Mapping[str, Scores] | Sequence[Run | str], *, store: S
     """
     if isinstance(evaluations, Mapping):
         return compare_scores(evaluations)
-    if isinstance(evaluations, str) or not all(isinstance(own, Run | str) for own in evaluations):
+    is_list = isinstance(evaluations, Sequence) and not isinstance(evaluations, str)
+    if not is_list or not all(isinstance(own, Run | str) for own in evaluations):
         raise InputError(
             "Evaluations to compare must be a dictionary of results of radii.evaluate by name, or a list of runs, "
             f"got {brief(evaluations)} instead."
