@@ -102,7 +102,7 @@ def _histogram_boosting(estimator: Any) -> TreeEnsemble:
 
 
 def _xgboost(estimator: Any) -> TreeEnsemble:
-    if estimator.missing is not None and not np.isnan(estimator.missing):
+    if not np.isnan(estimator.missing):
         raise InputError(f"XGBoost with missing={estimator.missing} is not read: that value goes its own way.")
     booster = estimator.get_booster()
     if (best := getattr(estimator, "best_iteration", None)) is not None:  # after an early stop, the rest is not used
